@@ -1,4 +1,4 @@
-"""What tests of plug-ins made of functions share: an engine that calls one, and a clean registry."""
+"""Fixtures for tests of plug-ins made from functions: an engine that calls one, and a clean registry."""
 
 import pytest
 
@@ -7,15 +7,16 @@ import anyrt as trt
 
 @pytest.fixture(autouse=True)
 def _registry(registry):
-    """Each test registers plug-ins, which are gone after it."""
+    """Remove the plug-ins that a test registers."""
 
 
 @pytest.fixture
 def build(log):
-    """The engine of one plug-in: `build(plugin, x=(2, -1), ...)`, where `plugin(x, ...)` is for add_plugin.
+    """A function that builds the engine of one plug-in: `build(plugin, x=(2, -1), ...)`, where `plugin(x,
+    ...)` returns the argument of add_plugin.
 
-    Sizes of -1 are `least` to 64; `dtype`: of the inputs; `outputs`: those that are marked, y0, y1, ...;
-    `settings`: of the config."""
+    Dimensions of -1 range from `least` to 64. `dtype`: of the inputs; `outputs`: the numbers of the outputs
+    to mark, as y0, y1, ...; `settings`: attributes of the configuration."""
 
     def make(
         plugin,

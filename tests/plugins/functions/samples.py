@@ -1,4 +1,4 @@
-"""Plug-ins made of functions, as the samples of TensorRT write them."""
+"""Plug-ins made from functions, as in TensorRT's samples."""
 
 from enum import IntEnum
 from typing import List, Tuple  # noqa: UP035  # as programs write it

@@ -1,4 +1,4 @@
-"""The creators of plug-ins made of functions, as the registry and readers of models use them."""
+"""The creators of plug-ins made from functions, as the registry and the ONNX parser use them."""
 
 import numpy as np
 import pytest
@@ -33,17 +33,17 @@ def fields(**values):
 
 
 def test_a_creator_is_registered_with_its_attributes(creator):
-    reported = creator.field_names
+    names = creator.field_names
     assert isinstance(creator, trt.IPluginCreatorV3Quick)
     assert (creator.name, creator.plugin_version, creator.plugin_namespace) == ("filled", "1", "creator")
-    assert [(reported[k].name, reported[k].type.name) for k in range(len(reported))] == [
+    assert [(names[k].name, names[k].type.name) for k in range(len(names))] == [
         ("n", "INT64"),
         ("scale", "FLOAT64"),
         ("name", "CHAR"),
     ]
 
 
-def test_a_plug_in_of_fields_of_narrower_types_fills_its_output(creator, log):
+def test_fields_of_narrower_types_are_converted(creator, log):
     values = fields(n=7, scale=0.5)
     values.append(trt.PluginField("name", b"x", trt.PluginFieldType.CHAR))
     plugin = creator.create_plugin("filled", "creator", values, BUILD)
@@ -59,19 +59,19 @@ def test_a_plug_in_of_fields_of_narrower_types_fills_its_output(creator, log):
 
 
 @pytest.mark.parametrize(
-    ("given", "phase", "told"),
+    ("values", "phase", "message"),
     [
         (fields(n=1), BUILD, r"\[AR306\] creator::filled: got no scale, name"),
         (fields(), RUNTIME, r"\[AR306\] creator::filled: got no n"),
         (fields(m=1), BUILD, r"\[AR304\] creator::filled: got a field 'm', wanted n, scale, name"),
     ],
 )
-def test_fields_that_do_not_fit_are_told(creator, given, phase, told):
-    with pytest.raises(ValueError, match=told):
-        creator.create_plugin("filled", "creator", given, phase)
+def test_missing_and_unknown_fields_are_reported(creator, values, phase, message):
+    with pytest.raises(ValueError, match=message):
+        creator.create_plugin("filled", "creator", values, phase)
 
 
-def test_a_name_that_another_creator_has_is_refused(registry):
+def test_a_name_of_another_creator_is_rejected(registry):
     class Other(trt.IPluginCreatorV3One):
         def __init__(self):
             trt.IPluginCreatorV3One.__init__(self)
@@ -87,7 +87,7 @@ def test_a_name_that_another_creator_has_is_refused(registry):
 
 
 class Own(trt.IPluginV3, trt.IPluginV3QuickCore, trt.IPluginV3QuickBuild, trt.IPluginV3QuickRuntime):
-    """A quick plug-in that a program derives itself: it notes the strides that it is told."""
+    """A quick plug-in that a program derives itself; it records the strides that it receives."""
 
     strides = ()
 

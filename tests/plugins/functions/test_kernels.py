@@ -1,4 +1,4 @@
-"""Plug-ins whose kernels are given as text: LLVM IR, and C where there is a compiler; nothing for GPUs."""
+"""Plug-ins with kernels as text: LLVM IR, and C if a compiler is installed; code for GPUs is rejected."""
 
 import shutil
 from typing import Tuple, Union  # noqa: UP035
@@ -153,14 +153,14 @@ PTX = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry add_kernel
         pytest.param("", "implicit declaration", marks=needs_cc),
     ],
 )
-def test_texts_that_nothing_here_runs_are_refused_by_name(build, log, text, message):
-    answers["text"] = text
+def test_kernels_that_cannot_be_compiled_are_rejected(build, log, text, message):
+    results["text"] = text
     assert build(lambda x: trtp.op.kernels.raw(x), x=(4,)) is None
     assert message in log.lines[-1]
     assert "kernels::raw: " in log.lines[-1]
 
 
-answers = {"text": "", "launch": trtp.KernelLaunchParams(), "extra": trtp.SymIntExprs.from_tuple([1])}
+results = {"text": "", "launch": trtp.KernelLaunchParams(), "extra": trtp.SymIntExprs.from_tuple([1])}
 
 
 @trtp.register("kernels::raw", lazy_register=True)
@@ -170,7 +170,7 @@ def raw_desc(x: D) -> D:
 
 @trtp.aot_impl("kernels::raw")
 def raw_aot(x: D, outputs: Tuple[D], tactic: int) -> Answer:  # noqa: UP006
-    return "add_kernel", answers["text"], answers["launch"], answers["extra"]
+    return "add_kernel", results["text"], results["launch"], results["extra"]
 
 
 @pytest.mark.parametrize(
@@ -182,9 +182,9 @@ def raw_aot(x: D, outputs: Tuple[D], tactic: int) -> Answer:  # noqa: UP006
         ("extra", trtp.SymIntExprs(2), "got an argument without a value"),
     ],
 )
-def test_answers_of_another_kind_are_told_by_name(build, log, monkeypatch, part, value, message):
-    monkeypatch.setitem(answers, "text", ONCE_C)
-    monkeypatch.setitem(answers, part, value)
+def test_results_of_a_wrong_type_are_reported(build, log, monkeypatch, part, value, message):
+    monkeypatch.setitem(results, "text", ONCE_C)
+    monkeypatch.setitem(results, part, value)
     assert build(lambda x: trtp.op.kernels.raw(x), x=(4,)) is None
     assert message in log.lines[-1]
 
@@ -209,40 +209,40 @@ def both_aot(x: D, outputs: Tuple[D], tactic: int) -> Answer:  # noqa: UP006
     ("flags", "aot", "value"),
     [(0, True, 2), (0, False, 1), (PREFER_AOT, None, 2), (PREFER_JIT, None, 1), (PREFER_AOT, False, 1)],
 )
-def test_a_flag_or_an_argument_says_which_function_computes(build, flags, aot, value):
+def test_a_flag_or_an_argument_selects_the_function(build, flags, aot, value):
     engine = build(lambda x: trtp.op.kernels.both(x), flags=flags, aot=aot, x=(1,))
     assert engine.run(x=np.zeros(1, np.float32))["y0"] == value
 
 
-def test_of_two_functions_one_must_be_named(build):
+def test_impl_and_aot_impl_together_need_a_selection(build):
     with pytest.raises(ValueError, match=r"\[AR306\] kernels::both: got both impl and aot_impl"):
         build(lambda x: trtp.op.kernels.both(x), x=(1,))
 
 
-def test_a_kernel_that_is_not_there_is_not_asked_for(build):
+def test_aot_false_requires_an_impl_function(build):
     with pytest.raises(ValueError, match="got no impl function"):
         build(lambda x: trtp.op.kernels.raw(x), aot=False, x=(1,))
 
 
-@trtp.register("kernels::told", lazy_register=True)
-def told_desc(x: D) -> D:
+@trtp.register("kernels::recorded", lazy_register=True)
+def recorded_desc(x: D) -> D:
     return x.like()
 
 
-@trtp.aot_impl("kernels::told")
-def told_aot(x: D, outputs: Tuple[D], tactic: int) -> Answer:  # noqa: UP006
-    TOLD.append((tuple(x.shape), x.format, x.dtype, tuple(outputs[0].shape), x.shape_expr[0].is_constant))
+@trtp.aot_impl("kernels::recorded")
+def recorded_aot(x: D, outputs: Tuple[D], tactic: int) -> Answer:  # noqa: UP006
+    RECORDED.append((tuple(x.shape), x.format, x.dtype, tuple(outputs[0].shape), x.shape_expr[0].is_constant))
     text = "define void @none(ptr %x, ptr %y) { ret void }"
     return "none", text, trtp.KernelLaunchParams(), trtp.SymIntExprs(0)
 
 
-TOLD = []
+RECORDED = []
 
 
-def test_a_kernel_is_asked_for_with_formats_and_then_with_numbers(build):
-    engine = build(lambda x: trtp.op.kernels.told(x), x=(-1, 3))
+def test_aot_impl_receives_formats_and_then_numbers(build):
+    engine = build(lambda x: trtp.op.kernels.recorded(x), x=(-1, 3))
     linear, kind = trt.TensorFormat.LINEAR, trt.float32
-    assert [((-1, 3), linear, kind, (-1, 3), False)] == TOLD
+    assert [((-1, 3), linear, kind, (-1, 3), False)] == RECORDED
     for n in (2, 2, 5):
         engine.run(x=np.zeros((n, 3), np.float32))
-    assert TOLD[1:] == [((n, 3), linear, kind, (n, 3), True) for n in (2, 5)]
+    assert RECORDED[1:] == [((n, 3), linear, kind, (n, 3), True) for n in (2, 5)]

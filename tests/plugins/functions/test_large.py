@@ -1,4 +1,4 @@
-"""Plug-ins made of functions in many copies, in loops, in several contexts, on nothing, elsewhere."""
+"""Plug-ins made from functions: many of them, in loops, several contexts, empty tensors, other processes."""
 
 import ctypes
 import subprocess
@@ -62,7 +62,7 @@ def test_twice_as_many_plug_ins_take_twice_as_long_to_build(log):
     assert took[120] < 4 * took[60] + 0.2
 
 
-def test_a_plug_in_works_in_every_turn_of_a_loop(log):
+def test_a_plug_in_works_in_every_iteration_of_a_loop(log):
     builder = trt.Builder(log)
     network = builder.create_network()
     loop = network.add_loop()
@@ -96,7 +96,7 @@ def test_contexts_in_threads_have_tensors_of_their_own(log):
     assert wrong == {}
 
 
-def test_a_size_of_nothing_is_a_call_with_empty_arrays(build):
+def test_an_empty_tensor_is_passed_as_an_empty_array(build):
     @trtp.register("large::doubled", lazy_register=True)
     def doubled(x: D) -> D:
         y = x.like()
@@ -113,7 +113,7 @@ def test_a_size_of_nothing_is_a_call_with_empty_arrays(build):
     assert engine.run(x=np.ones((2, 2), np.float32))["y0"].tolist() == [[1, 1]] * 4
 
 
-def test_a_plan_whose_functions_are_not_registered_says_what_to_do(log, tmp_path):
+def test_a_plan_with_unregistered_functions_raises_ar823(log, tmp_path):
     (tmp_path / "plan").write_bytes(bytes(chain(log, 1)))
     program = f"""
 import pathlib, anyrt as trt
@@ -124,7 +124,7 @@ trt.Runtime(trt.Logger()).deserialize_cuda_engine(pathlib.Path({str(tmp_path / "
     assert "'scaled', version '1', namespace 'large'" in done.stdout
 
 
-def test_annotations_that_are_text_are_read(build):
+def test_annotations_as_text_are_evaluated(build):
     def described(x: "D", n: "int") -> "trtp.TensorDesc":
         return x.like()
 
@@ -137,7 +137,7 @@ def test_annotations_that_are_text_are_read(build):
     assert build(lambda x: trtp.op.large.text(x, n=3), x=(1,)).run(x=np.zeros(1, np.float32))["y0"] == 3
 
 
-def test_an_array_on_the_tensor_writes_where_the_tensor_is(build):
+def test_an_array_of_the_tensor_writes_to_its_memory(build):
     @trtp.register("large::packed", lazy_register=True)
     def packed(x: D) -> D:
         return x.like()
@@ -152,7 +152,7 @@ def test_an_array_on_the_tensor_writes_where_the_tensor_is(build):
     assert [np.float64, 2, 6, False] == SEEN
 
 
-def test_sizes_that_change_in_the_same_memory_are_seen(build):
+def test_a_new_shape_in_the_same_memory_is_passed_on(build):
     engine = build(lambda x: trtp.op.large.scaled(x, factor=2.0), x=(-1, -1))
     context, x, y = engine.create_execution_context(), np.arange(6, dtype=np.float32), np.zeros(6, np.float32)
     context.set_tensor_address("x", x.ctypes.data)
@@ -175,7 +175,7 @@ def beyond_impl(x, outputs, stream):
     ctypes.memset(outputs[0].data_ptr, 1, 4 * outputs[0].numel() + 4)
 
 
-def test_a_checked_build_finds_what_is_written_behind_an_output(build):
+def test_a_checked_build_reports_a_write_behind_an_output(build):
     engine = build(lambda x: trtp.op.large.beyond(x), settings={"checked": True}, x=(4,))
     with pytest.raises(trt.errors.PluginError, match=r"\[AR825\] .*: got a write 4 bytes behind output 0"):
         engine.run(x=np.zeros(4, np.float32))
@@ -184,7 +184,7 @@ def test_a_checked_build_finds_what_is_written_behind_an_output(build):
 @pytest.mark.parametrize(
     "settings", [{"checked": True}, {"verify": "full"}, {"builder_optimization_level": 5}]
 )
-def test_a_plug_in_computes_the_same_however_it_is_built(build, rng, settings):
+def test_build_settings_do_not_change_the_result(build, rng, settings):
     x = rng.standard_normal((5, 3), np.float32)
     engine = build(lambda x: trtp.op.large.scaled(x, factor=3.0), settings=settings, x=(-1, 3))
     assert np.array_equal(engine.run(x=x)["y0"], x * 3)

@@ -1,4 +1,4 @@
-"""What programs ask of plug-ins that were registered, as Torch-TensorRT does."""
+"""The attributes of registered plug-ins, as Torch-TensorRT reads them."""
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ def scaled_impl(x, y, outputs, stream):
     np.copyto(np.asarray(outputs[0]), np.asarray(x))
 
 
-def test_plugin_tells_its_inputs_attributes_and_functions():
+def test_a_plugin_has_its_inputs_attributes_and_functions():
     plugin = trtp.op.registered.scaled
     assert plugin.input_tensor_names == ["x", "y"]
     assert plugin.input_attrs == {"factor": float, "pads": npt.NDArray[np.int32]}
@@ -30,12 +30,12 @@ def test_plugin_tells_its_inputs_attributes_and_functions():
     assert (plugin.aot_impl_func, plugin.autotune_func) == (None, None)
 
 
-def test_registry_of_the_module_holds_what_op_finds():
+def test_the_registry_of_the_module_has_the_plugins_of_op():
     assert _lib.QDP_REGISTRY["registered::scaled"] is trtp.op.registered.scaled
     assert "registered::nothing" not in _lib.QDP_REGISTRY
 
 
-def test_name_that_is_deleted_from_the_registry_is_free_again(registry):
+def test_a_deleted_name_can_be_registered_again(registry):
     def first(x: D) -> D:
         return x.like()
 

@@ -1,4 +1,4 @@
-"""What an implementation is given, what becomes of what it writes, and of what it raises."""
+"""`impl` functions: their arguments, their outputs and their exceptions."""
 
 from typing import Tuple  # noqa: UP035
 
@@ -11,7 +11,7 @@ import anyrt as trt
 import anyrt.plugin as trtp
 
 T, D = trtp.Tensor, trtp.TensorDesc
-KEPT = {}  # what functions saw
+SEEN = {}  # the arguments of the last calls
 
 
 @trtp.register("run::mixed", lazy_register=True)
@@ -23,7 +23,7 @@ def mixed_desc(
 
 @trtp.impl("run::mixed")
 def mixed_impl(x, n, f, b, s, raw, h, m, outputs, stream):
-    KEPT["mixed"] = {"n": n, "f": f, "b": b, "s": s, "raw": raw, "h": h.tolist(), "m": m.tolist()}
+    SEEN["mixed"] = {"n": n, "f": f, "b": b, "s": s, "raw": raw, "h": h.tolist(), "m": m.tolist()}
     np.asarray(outputs[0])[...] = np.asarray(x) * n + f
 
 
@@ -40,12 +40,12 @@ EMPTY = {"n": 0, "f": 0.0, "b": False, "s": "", "raw": b"", "h": [], "m": []}
 
 
 @pytest.mark.parametrize("values", [VALUES, EMPTY])
-def test_attributes_of_every_type_come_back_from_a_plan(build, values):
+def test_a_plan_stores_attributes_of_every_type(build, values):
     arrays = {"h": np.array(values["h"], np.float16), "m": np.array(values["m"], np.bool_)}
     engine = build(lambda x: trtp.op.run.mixed(x, **{**values, **arrays}), x=(3,))
     engine.run(x=np.zeros(3, np.float32))
-    assert KEPT["mixed"] == values
-    assert [type(KEPT["mixed"][k]) for k in "nfb"] == [int, float, bool]
+    assert SEEN["mixed"] == values
+    assert [type(SEEN["mixed"][k]) for k in "nfb"] == [int, float, bool]
 
 
 @trtp.register("run::split", lazy_register=True)
@@ -58,7 +58,7 @@ def split_desc(x: D, y: D) -> Tuple[D, D, D]:  # noqa: UP006
 
 @trtp.impl("run::split")
 def split_impl(x, y, outputs, stream):
-    KEPT["split"] = [tuple(t.shape) for t in (x, y, *outputs)]
+    SEEN["split"] = [tuple(t.shape) for t in (x, y, *outputs)]
     a, b, c = map(np.asarray, outputs)
     a[:], b[:, 0], c[:] = np.asarray(x)[::2], np.arange(len(b)), (np.sum(x), np.sum(y))
 
@@ -71,7 +71,7 @@ def test_several_outputs_of_their_own_sizes_and_types(build, rng, n, m):
     assert np.array_equal(outputs["y0"], x[::2])
     assert np.array_equal(outputs["y1"][:, 0], np.arange(max(n, m)))
     assert np.allclose(outputs["y2"], [x.sum(), y.sum()], atol=1e-5)
-    assert KEPT["split"] == [(n,), (m,), ((n + 1) // 2,), (max(n, m), 1), (2,)]
+    assert SEEN["split"] == [(n,), (m,), ((n + 1) // 2,), (max(n, m), 1), (2,)]
 
 
 @trtp.register("run::seen", lazy_register=True)
@@ -81,13 +81,13 @@ def seen_desc(x: D, what: str) -> D:
 
 @trtp.autotune("run::seen")
 def seen_autotune(x: D, what: str, outputs):
-    KEPT["autotune"] = (x.dtype, tuple(x.shape), x.is_dynamic and x.shape.max, outputs[0].ndim)
+    SEEN["autotune"] = (x.dtype, tuple(x.shape), x.is_dynamic and x.shape.max, outputs[0].ndim)
     return trtp.AutoTuneCombination(*what.split(";"))
 
 
 @trtp.impl("run::seen")
 def seen_impl(x, outputs, stream):
-    KEPT["seen"] = (x.dtype, x.format, x.strides, x.shape == outputs[0].shape)
+    SEEN["seen"] = (x.dtype, x.format, x.strides, x.shape == outputs[0].shape)
     np.asarray(outputs[0])[...] = np.asarray(x) + 1
 
 
@@ -98,33 +98,33 @@ def test_every_element_type_is_an_array_of_numpy(build, name):
     engine = build(lambda x: trtp.op.run.seen(x, what=f"{name},{name}"), dtype, strong=True, x=(3, 2))
     x = np.array([[0, 1], [1, 0], [0, 1]]).astype(kind)
     assert np.array_equal(engine.run(x=x)["y0"], (x + 1).astype(kind))
-    assert KEPT["seen"] == (dtype, trt.TensorFormat.LINEAR, (2, 1), True)
+    assert SEEN["seen"] == (dtype, trt.TensorFormat.LINEAR, (2, 1), True)
 
 
 @pytest.mark.parametrize(("what", "kind"), [("FP16,FP16", np.float16), ("FP16*FP32,FP32", np.float32)])
-def test_a_weak_network_converts_to_what_autotune_takes(build, rng, what, kind):
+def test_a_weak_network_converts_to_a_type_of_autotune(build, rng, what, kind):
     engine = build(lambda x: trtp.op.run.seen(x, what=what), x=(4, 5))
     x = rng.standard_normal((4, 5), np.float32)
     assert np.allclose(engine.run(x=x)["y0"], x.astype(kind) + 1, atol=1e-2)
-    assert KEPT["seen"][0] == (trt.float16 if kind is np.float16 else trt.float32)
+    assert SEEN["seen"][0] == (trt.float16 if kind is np.float16 else trt.float32)
 
 
 @pytest.mark.parametrize(
     ("what", "strides"), [("FP32,FP32;HWC", (60, 1, 15, 3)), ("FP16,FP16;HWC8", (160, 1, 40, 8))]
 )
-def test_channels_that_lie_innermost_are_seen_in_their_places(build, rng, what, strides):
+def test_channels_last_tensors_have_their_strides(build, rng, what, strides):
     engine = build(lambda x: trtp.op.run.seen(x, what=what), x=(2, 3, 4, 5))
     x = rng.standard_normal((2, 3, 4, 5), np.float32)
     assert np.allclose(engine.run(x=x)["y0"], x + 1, atol=1e-2)
-    assert KEPT["seen"][2] == strides
+    assert SEEN["seen"][2] == strides
 
 
-def test_autotune_is_told_types_and_ranges(build):
+def test_autotune_receives_types_and_ranges(build):
     build(lambda x: trtp.op.run.seen(x, what="FP32,FP32"), x=(-1, 3))
-    assert KEPT["autotune"] == (trt.float32, (-1, 3), (64, 3), 2)
+    assert SEEN["autotune"] == (trt.float32, (-1, 3), (64, 3), 2)
 
 
-def test_types_that_no_network_gives_are_refused_by_name(build, log):
+def test_types_that_the_network_lacks_are_reported(build, log):
     assert build(lambda x: trtp.op.run.seen(x, what="INT8,INT8"), x=(3,)) is None
     assert any(
         "[AR822]" in line and "no support for inputs and outputs of float32" in line for line in log.lines
@@ -134,7 +134,7 @@ def test_types_that_no_network_gives_are_refused_by_name(build, log):
 @pytest.mark.parametrize(
     "what", ["FP33,FP32", "FP32", "FP32|FP16,FP32|FP16|BF16", "FP32|FP16*BF16,FP32", "FP32,FP32;CHW"]
 )
-def test_combinations_that_say_nothing_name_the_function(build, log, what):
+def test_invalid_combinations_name_the_function(build, log, what):
     assert build(lambda x: trtp.op.run.seen(x, what=what), x=(3,)) is None
     assert any("run::seen" in line and "seen_autotune" in line for line in log.lines)
 
@@ -162,7 +162,7 @@ def test_an_exception_ends_one_call_and_the_next_one_works(build, log):
     assert engine.run(x=np.array([1, 2], np.float32))["y0"].tolist() == [1, 2]
 
 
-def test_an_exception_of_a_run_is_in_the_log_with_its_traceback(build, log):
+def test_an_exception_of_an_inference_is_logged_with_its_traceback(build, log):
     context = build(lambda x: trtp.op.run.raises(x, where=0), x=(2,)).create_execution_context()
     x, y = np.array([-1, 2], np.float32), np.zeros(2, np.float32)
     context.set_tensor_address("x", x.ctypes.data)
@@ -174,14 +174,14 @@ def test_an_exception_of_a_run_is_in_the_log_with_its_traceback(build, log):
     assert y.tolist() == [1, 2]
 
 
-def test_an_exception_in_a_description_is_a_named_error_of_the_build(build, log):
+def test_an_exception_in_register_is_an_error_of_the_build(build, log):
     assert build(lambda x: trtp.op.run.raises(x, where=1), x=(2,)) is None
     assert "[AR824]" in log.lines[-1]
     assert "run::raises: got KeyError: 'described', from raises_desc (test_run.py" in log.lines[-1]
     assert log.lines[-1].count("[AR") == 1
 
 
-def test_an_input_is_not_written_by_accident(build):
+def test_the_array_of_an_input_is_read_only(build):
     @trtp.register("run::writes", lazy_register=True)
     def writes(x: D) -> D:
         return x.like()
@@ -196,13 +196,13 @@ def test_an_input_is_not_written_by_accident(build):
 
 
 @pytest.mark.parametrize(
-    ("answer", "message"),
+    ("describe", "message"),
     [
         (lambda x: (x.like(), x.like()), "2 outputs from lies"),
         (lambda x: 3, "int as output 0 from lies"),
         (lambda x: trtp.TensorDesc(), "output 0 without a type"),
-        (lambda x: trtp.TensorDesc(dtype=trt.float32), "output 0 without a size"),
-        (lambda x: x.like().aliased(), "output 0 in the memory of no input"),
+        (lambda x: trtp.TensorDesc(dtype=trt.float32), "output 0 without a shape"),
+        (lambda x: x.like().aliased(), "output 0, which shares memory with no input"),
         (
             lambda x: trtp.from_shape_expr((trtp.size_tensor(2, 4).expr(),), trt.float32),
             "a size tensor that is no output",
@@ -210,9 +210,9 @@ def test_an_input_is_not_written_by_accident(build):
         (lambda x: trtp.from_shape_expr((-3,), trt.float32), "a size of -3"),
     ],
 )
-def test_a_description_that_answers_otherwise_is_told(build, log, answer, message):
+def test_an_invalid_return_value_of_register_is_reported(build, log, describe, message):
     def lies(x: D) -> D:
-        return answer(x)
+        return describe(x)
 
     trtp.register(f"run::lies{id(lies)}", lazy_register=True)(lies)
     trtp.impl(f"run::lies{id(lies)}")(lambda x, outputs, stream: None)
@@ -259,8 +259,8 @@ def test_an_aliased_tensor_has_no_more_elements_than_its_memory(build):
         engine.run(x=np.zeros((2, 2), np.float32))
 
 
-def test_array_without_axes_is_one_of_one_element(build):
+def test_an_array_without_axes_becomes_one_of_one_element(build):
     values = {**VALUES, "h": np.array(0.5, np.float16), "m": np.array(True)}
     engine = build(lambda x: trtp.op.run.mixed(x, **values), x=(3,))
     engine.run(x=np.zeros(3, np.float32))
-    assert (KEPT["mixed"]["h"], KEPT["mixed"]["m"]) == ([0.5], [True])
+    assert (SEEN["mixed"]["h"], SEEN["mixed"]["m"]) == ([0.5], [True])

@@ -1,4 +1,4 @@
-"""TensorRT's own samples of plug-ins made of functions, on host memory."""
+"""TensorRT's samples of plug-ins made from functions, on host memory."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ def test_one_engine_pads_every_size_of_its_profile(build, rng):
         assert np.array_equal(engine.run(x=x)["y0"], wrapped(x))
 
 
-def test_building_tries_each_tactic_and_the_engine_keeps_one(build, rng):
+def test_the_builder_measures_each_tactic_and_the_engine_uses_one(build, rng):
     samples.SEEN.clear()
     engine = build(lambda t: trtp.op.sample.circ_pad(t, pads=PADS), x=(1, 2, 8, 8))
     assert set(samples.SEEN) == {1, 2}
@@ -46,7 +46,7 @@ def test_building_tries_each_tactic_and_the_engine_keeps_one(build, rng):
 
 
 @pytest.mark.parametrize("zeros", [0.0, 0.5, 1.0])
-def test_positions_that_are_not_zero_as_many_as_there_are(build, rng, zeros):
+def test_positions_of_nonzero_elements_have_a_data_dependent_count(build, rng, zeros):
     x = np.where(rng.random((16, 12)) < zeros, 0, 1).astype(np.float32)
     engine = build(lambda t: trtp.op.sample.non_zero(t), x=x.shape)
     outputs = engine.run(x=x)
@@ -79,7 +79,7 @@ def run(context, x, y):
 
 
 @pytest.mark.parametrize("deltas", [(2,), (2, 4), (1, 2, 3)])
-def test_plug_ins_write_over_the_input_where_the_output_lies_there(log, deltas):
+def test_plug_ins_overwrite_the_input_if_the_output_shares_its_memory(log, deltas):
     context, x, y = in_place(log, lambda net, x: added(net, x, *deltas)), *np.ones((2, 4, 3), np.float32)
     assert run(context, x, y)
     assert (x.min(), x.max(), y.min(), y.max()) == (1, 1, 1 + sum(deltas), 1 + sum(deltas))
@@ -89,14 +89,14 @@ def test_plug_ins_write_over_the_input_where_the_output_lies_there(log, deltas):
 
 
 def also_read(net, x):
-    """y, and what another layer makes of x."""
+    """y, and -x as another output."""
     z = net.add_unary(x, trt.UnaryOperation.NEG).get_output(0)
     z.name = "z"
     net.mark_output(z)
     return added(net, x, 2)
 
 
-def test_an_input_that_others_read_is_not_written_over(log):
+def test_an_input_with_other_readers_is_not_overwritten(log):
     context, x, z = in_place(log, also_read), *np.ones((2, 4, 3), np.float32)
     context.set_tensor_address("z", z.ctypes.data)
     assert not run(context, x, x)
@@ -104,7 +104,7 @@ def test_an_input_that_others_read_is_not_written_over(log):
     assert run(context, x, np.ones((4, 3), np.float32))
 
 
-def test_an_output_of_another_layer_is_not_where_an_input_is(log):
+def test_an_output_of_another_layer_does_not_share_memory_with_an_input(log):
     def describe(net, x):
         return net.add_unary(added(net, x, 2), trt.UnaryOperation.NEG).get_output(0)
 

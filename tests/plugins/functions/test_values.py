@@ -1,4 +1,4 @@
-"""Sizes, shapes, descriptions and tensors as functions of plug-ins handle them."""
+"""Dimensions, shapes, descriptions and tensors of the functions of plug-ins."""
 
 import ml_dtypes
 import numpy as np
@@ -12,8 +12,8 @@ from anyrt.core.dims import Sym
 S = trtp.ShapeExpr
 
 
-def open_size(name="n"):
-    """A size that a run decides, as a plug-in is given it."""
+def dynamic_size(name="n"):
+    """A dynamic dimension, as a plug-in receives it."""
     return S(trt.IDimensionExpr(Sym(name, 1, 8).dim))
 
 
@@ -25,7 +25,7 @@ def open_size(name="n"):
         (trtp.cdiv(S(7), 2), 4), (trtp.cdiv(7, S(2)), 4), (trtp.max(S(7), 9), 9), (trtp.min(2, S(7)), 2),
     ],
 )  # fmt: skip
-def test_sizes_reckon_as_numbers_do(size, value):
+def test_arithmetic_of_constants_is_that_of_ints(size, value):
     assert (size.constant_value(), size.is_constant, size.is_fake, bool(size)) == (
         value,
         True,
@@ -34,8 +34,8 @@ def test_sizes_reckon_as_numbers_do(size, value):
     )
 
 
-def test_a_size_of_a_run_has_no_value_yet():
-    n = open_size()
+def test_a_dynamic_dimension_has_no_value():
+    n = dynamic_size()
     assert (n.is_constant, n.is_fake, (n - n).constant_value(), (n * 2 // 2 - n).constant_value()) == (
         False,
         False,
@@ -48,17 +48,17 @@ def test_a_size_of_a_run_has_no_value_yet():
         bool(n == 3)
 
 
-def test_what_is_made_of_a_fake_size_is_fake():
+def test_expressions_of_a_fake_dimension_are_fake():
     fake = S()
     assert all(
         x.is_fake for x in (fake + 1, S(2) * fake, trtp.cdiv(4, fake), trtp.ShapeExprs(2, True).numel())
     )
-    with pytest.raises(RuntimeError, match="got a fake size"):
+    with pytest.raises(RuntimeError, match="got a fake dimension"):
         _ = fake.is_constant
 
 
 @pytest.mark.parametrize("other", [0.5, "2", None, [1]])
-def test_sizes_take_ints_only(other):
+def test_arithmetic_accepts_ints_only(other):
     with pytest.raises(TypeError, match="AR311"):
         S(3) + other
 
@@ -66,20 +66,20 @@ def test_sizes_take_ints_only(other):
 @pytest.mark.parametrize(
     "wrong", [lambda: S(3) // 0, lambda: trtp.cdiv(S(3), 0), lambda: trtp.max(1, 2), lambda: trtp.cdiv(1, 2)]
 )
-def test_divisions_by_0_and_functions_of_two_ints_are_refused(wrong):
+def test_divisions_by_0_and_functions_of_two_ints_are_rejected(wrong):
     with pytest.raises(ValueError, match="AR304"):
         wrong()
 
 
-def test_sizes_that_data_decide_are_no_part_of_others():
-    reported = trtp.size_tensor(S(2), S(8)).expr()
-    assert (reported.is_size_tensor, reported.is_constant, S(2).is_size_tensor) == (True, False, False)
-    for reckon in (lambda: reported + 1, lambda: 2 * reported, lambda: S(4) - reported):
-        with pytest.raises(ValueError, match="a size that data decide"):
-            reckon()
+def test_data_dependent_dimensions_are_not_part_of_expressions():
+    size = trtp.size_tensor(S(2), S(8)).expr()
+    assert (size.is_size_tensor, size.is_constant, S(2).is_size_tensor) == (True, False, False)
+    for compute in (lambda: size + 1, lambda: 2 * size, lambda: S(4) - size):
+        with pytest.raises(ValueError, match="a data-dependent dimension"):
+            compute()
 
 
-def test_lists_of_sizes_keep_their_length():
+def test_lists_of_expressions_have_a_fixed_length():
     sizes = trtp.ShapeExprs.from_tuple((S(2), 3))
     sizes[0] += 1
     assert ([x.constant_value() for x in sizes], len(sizes), repr(sizes)) == (
@@ -98,13 +98,13 @@ def test_lists_of_sizes_keep_their_length():
 @pytest.mark.parametrize(
     ("kind", "dtype"), [(trtp.SymInt32, "INT32"), (trtp.SymInt16, "INT16"), (trtp.SymInt8, "INT8")]
 )
-def test_numbers_of_kernels_have_a_width(kind, dtype):
+def test_arguments_of_kernels_have_a_width(kind, dtype):
     assert kind.dtype is trt.PluginArgDataType[dtype]
     assert kind(S(4)).constant_value() == kind(4).constant_value() == 4
     assert repr(trtp.SymInt32(4)()) == "<ISymExpr: INT32, <IDimensionExpr: 4>>"
 
 
-def test_a_launch_has_one_block_and_thread_unless_told():
+def test_a_launch_has_one_block_and_thread_by_default():
     launch = trtp.KernelLaunchParams(trtp.cdiv(S(1000), 256), block_x=256)
     launch.shared_mem = 64
     assert repr(launch) == "<KernelLaunchParams: grid 4 1 1, block 256 1 1>"
@@ -126,7 +126,7 @@ def test_shapes_read_and_compare_as_tuples():
     assert (len(trtp.Shape()), trtp.Shape().numel(), trtp.Shape((2, 0)).numel()) == (0, 1, 0)
 
 
-def test_open_shapes_have_a_range_where_a_profile_gives_one():
+def test_dynamic_shapes_have_the_range_of_the_profile():
     known = trt.DynamicPluginTensorDesc()
     known.desc.dims, known.min, known.opt, known.max = (-1, 3), (1, 3), (2, 3), (8, 3)
     shape = trtp.Shape(known)
@@ -139,7 +139,7 @@ def test_open_shapes_have_a_range_where_a_profile_gives_one():
         _ = trtp.Shape((-1,)).max
 
 
-def test_a_description_is_changed_by_a_copy_alone():
+def test_like_returns_a_copy_that_can_be_changed():
     x = trtp.from_shape_expr((S(2), 3), trt.float32)
     y = x.like()
     y.shape_expr[0], y.dtype = 5, trt.float16
@@ -151,7 +151,7 @@ def test_a_description_is_changed_by_a_copy_alone():
 
 
 @pytest.mark.parametrize("name", ["shape", "format", "scale", "is_dynamic"])
-def test_numbers_of_a_description_are_there_in_autotune_alone(name):
+def test_shape_and_format_of_a_description_need_autotune(name):
     x = trtp.TensorDesc((2, 3), trt.float32)
     assert (x.has_shape, x.has_shape_expr, trtp.TensorDesc().has_shape_expr) == (False, True, False)
     with pytest.raises(ValueError, match=r"AR310.*TensorDesc"):
@@ -164,7 +164,7 @@ def described(dims, dtype, format=trt.TensorFormat.LINEAR):
     return desc
 
 
-def test_a_tensor_of_a_run_cannot_be_changed():
+def test_a_tensor_of_an_inference_is_read_only():
     t = tensor(described((2,), trt.float32), 64)
     for name, value in (("data_ptr", 1), ("dtype", trt.int8), ("shape", (3,)), ("strides", (1,))):
         with pytest.raises(ValueError, match=f"a new {name}"):
@@ -174,7 +174,7 @@ def test_a_tensor_of_a_run_cannot_be_changed():
     assert (own.data_ptr, own.is_aliased, hasattr(own, "__cuda_array_interface__")) == (64, False, False)
 
 
-def test_memory_of_types_that_numpy_lacks_is_handed_on():
+def test_memory_of_types_that_numpy_lacks_is_exported():
     memory = np.float32([1, 2, 3]).astype(ml_dtypes.bfloat16)
     t = tensor(described((3,), trt.bfloat16), memory.ctypes.data)
     np.asarray(t)[0] = 5
@@ -195,7 +195,7 @@ def test_pytorch_works_on_the_memory_of_every_type():
 
 
 @pytest.mark.parametrize("format", ["CHW4", "CHW32", "CDHW32"])
-def test_channels_in_several_places_have_no_strides(format):
+def test_formats_with_split_channels_have_no_strides(format):
     t = tensor(described((1, 5, 2, 2, 2), trt.int8, trt.TensorFormat[format]), 64)
     with pytest.raises(trt.errors.BindingError, match=f"AR703.*{format}"):
         _ = t.strides

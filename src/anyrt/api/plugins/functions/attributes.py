@@ -1,4 +1,4 @@
-"""Attributes of a plug-in: values in a call, and their fields in a plan.
+"""Attributes of a plug-in: arguments of a call, and fields in a plan.
 
 >>> field = to_field("pads", value("my::pad", "pads", int, np.int32(3)))
 >>> field.type.name, from_field(field, int)
@@ -34,52 +34,55 @@ FIELDS: Final = {
 _PLAIN: Final[dict[object, type[np.generic]]] = {int: np.int64, float: np.float64, bool: np.bool_}
 
 
-def value(where: str, name: str, kind: object, given: object) -> object:
-    """`given` in the type of the attribute's annotation; ValueError if it is not of that kind."""
+def value(where: str, name: str, kind: object, argument: object) -> object:
+    """`argument` converted to the annotated type of the attribute; ValueError if that is impossible."""
     if is_array(kind):
-        return _array(where, name, kind, given)
-    found = _plain(kind, given)
-    if found is None:
-        raise _wrong(where, name, type_name(given), shown(kind), "")
-    if kind is int and not -(1 << 63) <= int(found) < 1 << 63:  # type: ignore[call-overload]  # an int
-        raise _wrong(where, name, str(found), "an int of 64 bits", "split it")
-    return found
+        return _array(where, name, kind, argument)
+    converted = _plain(kind, argument)
+    if converted is None:
+        raise _wrong(where, name, type_name(argument), shown(kind), "")
+    if kind is int and not -(1 << 63) <= int(converted) < 1 << 63:  # type: ignore[call-overload]  # an int
+        raise _wrong(where, name, str(converted), "an int of 64 bits", "split it")
+    return converted
 
 
-def _plain(kind: object, given: object) -> object:
-    """A number, text or bytes of the kind; None for another."""
+def _plain(kind: object, argument: object) -> object:
+    """`argument` as a number, text or bytes of the type `kind`; None if it has another type."""
     if kind is bool:
-        return bool(given) if isinstance(given, bool | np.bool_) else None
-    if isinstance(given, bool | np.bool_):
+        return bool(argument) if isinstance(argument, bool | np.bool_) else None
+    if isinstance(argument, bool | np.bool_):
         return None
     if kind is int:
-        return operator.index(given) if isinstance(given, SupportsIndex) and not _is_array(given) else None
+        if not isinstance(argument, SupportsIndex) or _is_array(argument):
+            return None
+        return operator.index(argument)
     if kind is float:
-        return float(given) if isinstance(given, int | float | np.integer | np.floating) else None
-    assert isinstance(kind, type), "read() refuses others"
-    return given if isinstance(given, kind) else None
+        return float(argument) if isinstance(argument, int | float | np.integer | np.floating) else None
+    assert isinstance(kind, type), "read() rejects other annotations"
+    return argument if isinstance(argument, kind) else None
 
 
-def _array(where: str, name: str, kind: object, given: object) -> Array:
-    wanted = element(kind)
-    told = "a NumPy array" if wanted is None else f"a NumPy array of {wanted}"
-    if not isinstance(given, np.ndarray) or is_masked(given):
-        do = f"write np.array(..., np.{wanted or 'int32'})"
-        raise _wrong(where, name, type_name(given), told, do)
-    if given.dtype not in FIELDS or (wanted is not None and given.dtype != wanted):
-        raise _wrong(where, name, f"an array of {given.dtype}", told, f"convert it: {name}.astype(...)")
-    if given.ndim > 1:
+def _array(where: str, name: str, kind: object, argument: object) -> Array:
+    dtype = element(kind)
+    expected = "a NumPy array" if dtype is None else f"a NumPy array of {dtype}"
+    if not isinstance(argument, np.ndarray) or is_masked(argument):
+        do = f"write np.array(..., np.{dtype or 'int32'})"
+        raise _wrong(where, name, type_name(argument), expected, do)
+    if argument.dtype not in FIELDS or (dtype is not None and argument.dtype != dtype):
+        do = f"convert it: {name}.astype(...)"
+        raise _wrong(where, name, f"an array of {argument.dtype}", expected, do)
+    if argument.ndim > 1:
         do = f"pass {name}.reshape(-1), and its shape as another attribute"
-        raise _wrong(where, name, f"{given.ndim} axes", "one axis or none", do)
-    return given.copy().reshape(-1)  # a field of a plan has one axis
+        raise _wrong(where, name, f"{argument.ndim} axes", "at most one axis", do)
+    return argument.copy().reshape(-1)  # a field of a plan has one axis
 
 
-def _is_array(given: object) -> bool:
-    return isinstance(given, np.ndarray)  # of which one with one element has an index
+def _is_array(argument: object) -> bool:
+    return isinstance(argument, np.ndarray)  # an array of one element supports __index__
 
 
 def to_field(name: str, value: object) -> PluginField:
-    """The field that keeps a value."""
+    """The field that stores a value."""
     match value:
         case str():
             return PluginField(name, value.encode(), PluginFieldType.CHAR)
@@ -91,12 +94,12 @@ def to_field(name: str, value: object) -> PluginField:
 
 
 def _of(name: str, array: Array) -> PluginField:
-    kept = array.view(np.int8) if array.dtype == np.bool_ else array
-    return PluginField(name, np.ascontiguousarray(kept).data, FIELDS[array.dtype])
+    stored = array.view(np.int8) if array.dtype == np.bool_ else array
+    return PluginField(name, np.ascontiguousarray(stored).data, FIELDS[array.dtype])
 
 
 def from_field(field: PluginField, kind: object) -> object:
-    """The value that a field keeps, as the annotation says."""
+    """The value of a field, in the type of the annotation."""
     data = field.data
     if is_array(kind):
         return np.array(data, element(kind) or data.dtype)
@@ -105,10 +108,12 @@ def from_field(field: PluginField, kind: object) -> object:
     if kind is bytes:
         return data.tobytes()
     if data.size != 1:
-        raise _wrong("create_plugin", field.name, f"{data.size} elements", f"one {shown(kind)}", "give one")
+        raise _wrong(
+            "create_plugin", field.name, f"{data.size} elements", f"one {shown(kind)}", "pass one element"
+        )
     return _PLAIN[kind](data[0]).item()
 
 
 def _wrong(where: str, name: str, got: str, wanted: str, do: str) -> WrongValue:
-    do = do or f"pass {name}=..., as the function of register declares it"
+    do = do or f"pass {name}=..., as the register function declares it"
     return WrongValue(ArgumentError("AR304", f"{where}: {name}", got, wanted, do))

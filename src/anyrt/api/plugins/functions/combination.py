@@ -1,6 +1,6 @@
-"""Types and formats that a plug-in supports, as `autotune` returns them.
+"""The types and formats that a plug-in supports: the return value of `autotune`.
 
-`|` joins alternatives number by number; `*` joins independent ones:
+`|` separates alternatives that belong together across tensors; `*` separates independent alternatives:
 
 >>> half_or_not = AutoTuneCombination("FP32|FP16, FP32|FP16, INT32", tactics=[1, 2])
 >>> [[t.name for t in c.types] for c in combinations(half_or_not, 3, "scale")]
@@ -31,7 +31,7 @@ _TYPES: Final = {"FP32": DataType.FLOAT, "FP16": DataType.HALF, **DataType.__mem
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """A type and a format for each input and output, and the tactics that compute it; none: number 0."""
+    """A type and a format for each input and output, and the tactics for them; none means tactic 0."""
 
     types: tuple[DataType, ...]
     formats: tuple[TensorFormat, ...]
@@ -39,11 +39,11 @@ class Combination:
 
 
 class AutoTuneCombination(Fixed):
-    """Types and formats of inputs and outputs that are taken together, and numbers of ways to compute these.
+    """Types and formats of inputs and outputs that are supported together, and the tactics for them.
 
-    `io_types`: for each input, then each output, names of types, "FP32|FP16, FP32|FP16". `layouts`: names of
-    formats in the same way; one stands for all; default: LINEAR. `tactics`: positive numbers, of which the
-    builder selects the fastest."""
+    `io_types`: type names for each input, then each output, as "FP32|FP16, FP32|FP16". `layouts`: format
+    names in the same way; a single one applies to all tensors (default: LINEAR). `tactics`: positive numbers,
+    from which the builder selects the fastest tactic."""
 
     __slots__ = ("__weakref__", "_layouts", "_tactics", "_types")
 
@@ -60,14 +60,14 @@ class AutoTuneCombination(Fixed):
         if len(self._layouts) != len(self._types):
             got, wanted = (
                 f"{len(self._layouts)} formats",
-                f"{len(self._types)}, as many as types, or one for all",
+                f"{len(self._types)}, one for each type, or one for all",
             )
             raise _bad(got, wanted, "name a format for each type")
         self._tactics = () if tactics is None else _tactics(tactics)
 
     def pos(self, pos: int | Iterable[int], io_types: str, layouts: str = "LINEAR") -> None:
-        """Set the types of the inputs and outputs with these numbers; inputs come first. ValueError for a
-        number that was set before."""
+        """Set the types of the inputs and outputs at these positions; inputs come first. ValueError for a
+        position that is already set."""
         places = [integer(p, "pos") for p in pos] if isinstance(pos, Iterable) else [integer(pos, "pos")]
         for p in places:
             if p < 0:
@@ -76,11 +76,11 @@ class AutoTuneCombination(Fixed):
             self._types += [None] * more
             self._layouts += [None] * more
             if self._types[p] is not None:
-                raise _bad(f"position {p} again", "each position once", "tell it in one call")
+                raise _bad(f"position {p} again", "each position once", "set it in one call")
             self._types[p], self._layouts[p] = _text(io_types, "io_types"), _text(layouts, "layouts")
 
     def tactics(self, tactics: Iterable[int]) -> None:
-        """The numbers of ways to compute these, which are positive."""
+        """Set the tactics, as positive numbers."""
         self._tactics = _tactics(tactics)
 
     @one_line
@@ -89,30 +89,31 @@ class AutoTuneCombination(Fixed):
         return f": {listed(['unset' if t is None else f'{t} {f}' for t, f in pairs], 8)}"
 
 
-def combinations(told: AutoTuneCombination, count: int, where: str) -> list[Combination]:
-    """Each combination of `told`, for so many inputs and outputs; `where`: the layer, for messages."""
-    if len(told._types) != count or None in told._types:
-        open_ones = [str(k) for k, t in enumerate(told._types) if t is None]
-        got = f"no type at {', '.join(open_ones)}" if open_ones else counted(len(told._types), "type")
+def combinations(choices: AutoTuneCombination, count: int, where: str) -> list[Combination]:
+    """The combinations that `choices` stands for; `count`: inputs and outputs; `where`: the layer, for
+    messages."""
+    if len(choices._types) != count or None in choices._types:
+        open_ones = [str(k) for k, t in enumerate(choices._types) if t is None]
+        got = f"no type at {', '.join(open_ones)}" if open_ones else counted(len(choices._types), "type")
         do = "name one for each input and output"
         raise _bad(got, f"{count}, for inputs and outputs", do, where)
-    types = [[_named(_TYPES, n, "type", where) for n in row] for row in _rows(told._types, where)]
+    types = [[_named(_TYPES, n, "type", where) for n in row] for row in _rows(choices._types, where)]
     named = TensorFormat.__members__
-    formats = [[_named(named, n, "format", where) for n in row] for row in _rows(told._layouts, where)]
-    return [Combination((*t,), (*f,), told._tactics) for t in types for f in formats]
+    formats = [[_named(named, n, "format", where) for n in row] for row in _rows(choices._layouts, where)]
+    return [Combination((*t,), (*f,), choices._tactics) for t in types for f in formats]
 
 
-def _rows(told: list[str | None], where: str) -> list[tuple[str, ...]]:
-    """The choices of one kind: those that go together, times those that are free."""
-    together = [x.split("|") if x is not None and "|" in x else None for x in told]
+def _rows(choices: list[str | None], where: str) -> list[tuple[str, ...]]:
+    """The product of the alternatives of all tensors, where those joined by `|` stay together."""
+    together = [x.split("|") if x is not None and "|" in x else None for x in choices]
     counts = {len(x) for x in together if x is not None}
-    mixed = [x for x in told if x is not None and "|" in x and "*" in x]
+    mixed = [x for x in choices if x is not None and "|" in x and "*" in x]
     if mixed or len(counts) > 1:
-        got = f"{mixed[0]!r}" if mixed else f"{' and '.join(map(str, sorted(counts)))} that go together"
-        wanted = "| or * in one, and equally many on all sides of |"
+        got = f"{mixed[0]!r}" if mixed else f"{' and '.join(map(str, sorted(counts)))} alternatives with |"
+        wanted = "either | or * for each tensor, and the same number of alternatives with |"
         raise _bad(got, wanted, "write several AutoTuneCombinations", where)
     rows = range(max(counts, default=1))
-    free = [[] if x is None else x.split("*") for x in told]
+    free = [[] if x is None else x.split("*") for x in choices]
     sides = [[f if t is None else [t[k]] for t, f in zip(together, free, strict=True)] for k in rows]
     picked = (row for side in sides for row in itertools.product(*side))
     return [tuple(name.strip() for name in row) for row in picked]
@@ -134,13 +135,13 @@ def _text(text: object, what: str) -> str:
     return text
 
 
-def _tactics(given: object) -> tuple[int, ...]:
-    if not isinstance(given, Iterable):
-        raise wrong_type("AutoTuneCombination: tactics", given, "a list of ints")
-    found = tuple(integer(t, "AutoTuneCombination: tactics") for t in given)
-    if any(t <= 0 for t in found):
-        raise _bad(f"tactics {list(found)}", "positive numbers", "0 stands for a plug-in without tactics")
-    return found
+def _tactics(tactics: object) -> tuple[int, ...]:
+    if not isinstance(tactics, Iterable):
+        raise wrong_type("AutoTuneCombination: tactics", tactics, "a list of ints")
+    numbers = tuple(integer(t, "AutoTuneCombination: tactics") for t in tactics)
+    if any(t <= 0 for t in numbers):
+        raise _bad(f"tactics {list(numbers)}", "positive numbers", "0 stands for a plug-in without tactics")
+    return numbers
 
 
 def _bad(got: str, wanted: str, do: str, where: str = "AutoTuneCombination") -> WrongValue:

@@ -1,8 +1,8 @@
-"""Texts of kernels as functions that run on this machine.
+"""Kernels from text, compiled to functions of this machine.
 
-A kernel takes the addresses of inputs, numbers, and the addresses of outputs. A kernel in C is called for
-each block and thread if it uses `blockIdx` and `threadIdx`, otherwise once. A kernel in LLVM IR is called
-once; for each block if it has three more i32 parameters; for each thread with six: those of block and thread.
+The parameters of a kernel are the addresses of inputs, then numbers, then the addresses of outputs. A kernel
+in C that uses `blockIdx` and `threadIdx` is called for each block and thread; otherwise once. A kernel in
+LLVM IR is called once. With three more i32 parameters it is called for each block, with six for each thread.
 
 >>> text = "define void @twice(ptr %x, i32 %n, ptr %y) { store i32 %n, ptr %y ret void }"
 >>> import numpy as np
@@ -26,15 +26,15 @@ from anyrt.codegen.llvm import parameters
 from anyrt.core.errors import CompileError, NotSupportedError, PluginError
 
 ENTRY: Final = "anyrt_launch"
-PLACES: Final = 6  # numbers before those of the kernel: blocks and threads along three axes each
+PLACES: Final = 6  # launch parameters before the kernel's own numbers: blocks and threads along three axes
 _TOGETHER: Final = re.compile(r"\b(__shared__|__syncthreads|__syncwarp|__shfl\w*|atomic[A-Z]\w*)")
 _IR: Final = re.compile(r"^\s*define\s[^\n]*@", re.M)
 
 
 @lru_cache(256)
 def compiled(text: Text) -> Launch:
-    """What launches the kernel: with the addresses of inputs and outputs, and with the numbers of blocks and
-    threads along three axes before those of the kernel."""
+    """A function that launches the kernel. Its arguments are the addresses of inputs and outputs, and the
+    numbers: blocks and threads along three axes, then the kernel's own numbers."""
     if not re.fullmatch(r"[A-Za-z_]\w*", text.name):
         raise _wrong(text, f"a kernel called {text.name!r}", "the name of a function")
     if _IR.search(text.code):
@@ -53,24 +53,24 @@ def compiled(text: Text) -> Launch:
 def _of_ir(text: Text) -> tuple[int, object]:
     try:
         types = parameters(text.code, text.name)
-        made = loader.target().named(None).compile_text(f"{text.code}\n{_ir_launch(text, types)}")
+        image = loader.target().named(None).compile_text(f"{text.code}\n{_ir_launch(text, types)}")
     except CompileError as error:
-        raise _wrong(text, f"{error.where}: {error.got}", "LLVM IR that calls nothing outside") from error
-    code = loader.device().load(made)
+        raise _wrong(text, f"{error.where}: {error.got}", "LLVM IR without external calls") from error
+    code = loader.device().load(image)
     return code.address(ENTRY), code
 
 
 def _ir_launch(text: Text, types: Sequence[str] | None) -> str:
-    """A function that calls the kernel for each of its places."""
+    """A function that calls the kernel for each block and thread."""
     count = text.inputs + text.numbers + text.outputs
-    wanted = ["ptr"] * text.inputs + ["int"] * text.numbers + ["ptr"] * text.outputs
+    expected = ["ptr"] * text.inputs + ["int"] * text.numbers + ["ptr"] * text.outputs
     if types is None:
-        raise _wrong(text, f"no function {text.name}", "the kernel that is named")
+        raise _wrong(text, f"no function {text.name}", "a definition of the kernel")
     kinds = ["int" if re.fullmatch(r"i(8|16|32|64)", t) else t for t in types]
     extra = len(types) - count
-    if kinds[:count] != wanted or extra not in (0, 3, 6) or types[count:] != ("i32",) * extra:
-        told = f"{text.name}({', '.join(types)})"
-        raise _wrong(text, told, f"({', '.join(wanted)}), and 0, 3 or 6 i32 for its place")
+    if kinds[:count] != expected or extra not in (0, 3, 6) or types[count:] != ("i32",) * extra:
+        got = f"{text.name}({', '.join(types)})"
+        raise _wrong(text, got, f"({', '.join(expected)}), and 0, 3 or 6 more i32 for block and thread")
     lines = [f"define void @{ENTRY}(ptr %a, ptr %n) {{", "entry:"]
     for k in range(PLACES):
         lines += [f"%p{k} = getelementptr i64, ptr %n, i64 {k}", f"%d{k} = load i64, ptr %p{k}"]
@@ -84,7 +84,7 @@ def _ir_launch(text: Text, types: Sequence[str] | None) -> str:
             lines += [f"%q{k} = getelementptr i64, ptr %n, i64 {numbers}", f"%v{k} = load {kind}, ptr %q{k}"]
             numbers += 1
         arguments.append(f"{kind} %v{k}")
-    # Numbers of places behind each other: those of threads change first.
+    # One loop over all blocks and threads: thread indices change fastest.
     axes = [*range(3, extra), *range(min(extra, 3))]
     lines.append("%t = add i64 1, 0")
     total = "%t"
@@ -129,18 +129,18 @@ def _of_c(text: Text) -> tuple[int, object]:
     try:
         library = opened(shared_object(compiler, _FLAGS, "c", whole, ("-lm",)))
     except Late as late:
-        raise _wrong(text, str(late), "C that compiles soon") from None
+        raise _wrong(text, str(late), "C that compiles within the time limit") from None
     except Rejected as rejected:
         lines = str(rejected).splitlines()
         first = next((line for line in lines if "error" in line), lines[0])
         raise _wrong(text, first.strip(), "C that compiles") from None
     except OSError as error:
-        raise _wrong(text, str(error).partition(": ")[2], "functions that are there") from error
+        raise _wrong(text, str(error).partition(": ")[2], "functions that the libraries define") from error
     return ctypes.cast(getattr(library, ENTRY), ctypes.c_void_p).value or 0, library
 
 
 def _c_launch(text: Text) -> str:
-    """A function that calls the kernel for each of its places."""
+    """A function that calls the kernel for each block and thread."""
     inputs = [f"a[{k}]" for k in range(text.inputs)]
     numbers = [f"n[{PLACES + k}]" for k in range(text.numbers)]
     outputs = [f"a[{text.inputs + k}]" for k in range(text.outputs)]

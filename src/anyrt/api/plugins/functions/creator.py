@@ -1,4 +1,4 @@
-"""The creator of the plug-ins of a definition, as the plug-in registry has it."""
+"""The creator that the registry holds for the plug-ins of a definition."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class QuickCreator(IPluginCreatorV3Quick):
         self.definition = definition
         self.plugin_namespace, self.name = definition.names
         self.plugin_version = "1"
-        told = definition.signature.attributes.items()
+        attributes = definition.signature.attributes.items()
         self.field_names = PluginFieldCollection(
-            [PluginField(name, b"", _field_type(kind)) for name, kind in told]
+            [PluginField(name, b"", _field_type(kind)) for name, kind in attributes]
         )
 
     def create_plugin(
@@ -36,11 +36,12 @@ class QuickCreator(IPluginCreatorV3Quick):
         phase: TensorRTPhase,
         quickPluginType: Request = Request.UNKNOWN,
     ) -> IPluginV3:
-        """A plug-in of these fields. An inference requires those that `impl` takes, a build all."""
+        """A plug-in with these fields. The runtime requires the parameters of `impl`, a build all
+        attributes."""
         d = self.definition
         values, kernel = {}, False
-        given = fields(field_collection, f"{d.plugin_id}: field_collection")
-        for field in (given[k] for k in range(len(given))):
+        collection = fields(field_collection, f"{d.plugin_id}: field_collection")
+        for field in (collection[k] for k in range(len(collection))):
             if field.name == MARK:
                 kernel = True
                 continue
@@ -50,10 +51,10 @@ class QuickCreator(IPluginCreatorV3Quick):
             values[field.name] = from_field(field, d.signature.attributes[field.name])
         by_kernel = kernel or (phase is TensorRTPhase.BUILD and _is_aot(d, quickPluginType))
         runs = d.aot_attributes if by_kernel else d.impl_attributes
-        wanted = d.signature.attributes if phase is TensorRTPhase.BUILD else runs
-        missing = [name for name in wanted if name not in values]
+        required = d.signature.attributes if phase is TensorRTPhase.BUILD else runs
+        missing = [name for name in required if name not in values]
         if missing:
-            do = "pass the attribute, as the function of register declares it"
+            do = "pass the attribute, as the register function declares it"
             raise WrongValue(ArgumentError("AR306", d.plugin_id, f"no {', '.join(missing)}", "a value", do))
         return Kernel(d, values) if by_kernel else Quick(d, values)
 
@@ -62,7 +63,7 @@ def _field_type(kind: object) -> PluginFieldType:
     if is_array(kind):
         dtype = element(kind)
         return PluginFieldType.UNKNOWN if dtype is None else FIELDS[dtype]
-    assert isinstance(kind, type), "read() refuses others"
+    assert isinstance(kind, type), "read() rejects other annotations"
     return to_field("", kind()).type
 
 
@@ -73,7 +74,7 @@ def _is_aot(d: Definition, request: Request) -> bool:
     if asked_for is not None and not has[asked_for]:
         raise _lacks(d, f"no {asked_for} function", f"write @{asked_for}({d.plugin_id!r})")
     if not any(has.values()):
-        raise _lacks(d, "no function that computes", f"write @impl({d.plugin_id!r})")
+        raise _lacks(d, "no impl or aot_impl function", f"write @impl({d.plugin_id!r})")
     if all(has.values()) and request is Request.UNKNOWN:
         do = "write network.add_plugin(..., aot=False), or create the network with PREFER_JIT_PYTHON_PLUGINS"
         raise _lacks(d, "both impl and aot_impl", do)
@@ -82,4 +83,4 @@ def _is_aot(d: Definition, request: Request) -> bool:
 
 
 def _lacks(d: Definition, got: str, do: str) -> WrongValue:
-    return WrongValue(ArgumentError("AR306", d.plugin_id, got, "one function to compute with", do))
+    return WrongValue(ArgumentError("AR306", d.plugin_id, got, "one impl or aot_impl function", do))

@@ -1,4 +1,4 @@
-"""The decorators that make functions a plug-in, and the namespaces in which programs find it.
+"""The decorators that make a plug-in from functions, and the namespaces that hold it.
 
 >>> from anyrt.api.plugins.functions.desc import TensorDesc
 >>> @register("docs::doubled")
@@ -37,23 +37,23 @@ from anyrt.core.enums_more import QuickPluginCreationRequest, TensorRTPhase
 from anyrt.core.errors import ArgumentError
 
 F = TypeVar("F", bound=Callable[..., object])
-Made: TypeAlias = tuple[list[ITensor], list[ITensor], IPluginV3]
+PlannedPlugin: TypeAlias = tuple[list[ITensor], list[ITensor], IPluginV3]
 
 
 class Decorator(Protocol):
-    """Gives a function back as it is."""
+    """A decorator that returns the function unchanged."""
 
     def __call__(self, function: F, /) -> F: ...
 
 
 class PluginDef(Fixed):
-    """A plug-in as programs call it: with tensors, then attributes by name, as `register` declares. Pass the
+    """A plug-in that programs call with tensors, then attributes by name, as `register` declares. Pass the
     result to `network.add_plugin`.
 
     layer = network.add_plugin(trtp.op.my.scaled(x, factor=2.0))
 
-    ValueError: AR403, other than so many tensors; AR306, an attribute is missing; AR304, one is unknown or of
-    another type; AR306, nothing computes the plug-in."""
+    ValueError: AR315, a wrong number of tensors, a missing or unknown attribute; AR304, an attribute of a
+    wrong type; AR306, no function computes the plug-in."""
 
     __slots__ = ("__weakref__", "_definition")
 
@@ -72,12 +72,12 @@ class PluginDef(Fixed):
 
     @property
     def input_attrs(self) -> dict[str, object]:
-        """Of each attribute, in the same order, its annotation."""
+        """The annotation of each attribute, in the same order."""
         return dict(self._definition.signature.attributes)
 
     @property
     def num_outputs(self) -> int:
-        """How many tensors `register` says that there are."""
+        """The number of outputs, from the annotation of `register`."""
         return self._definition.signature.outputs
 
     @property
@@ -92,7 +92,7 @@ class PluginDef(Fixed):
 
     @property
     def autotune_func(self) -> Function | None:
-        """The function that says its types, formats and tactics, if there is one."""
+        """The function that returns its types, formats and tactics, if there is one."""
         return self._definition.autotune
 
     @property
@@ -102,43 +102,46 @@ class PluginDef(Fixed):
 
     def __call__(
         self, *args: ITensor, **kwargs: object
-    ) -> Callable[[QuickPluginCreationRequest | None], Made]:
+    ) -> Callable[[QuickPluginCreationRequest | None], PlannedPlugin]:
         d = self._definition
-        self._judge(args, kwargs)
+        self._check(args, kwargs)
         values = {n: value(d.plugin_id, n, kind, kwargs[n]) for n, kind in d.signature.attributes.items()}
         creator = _creator(d)
-        kept = PluginFieldCollection([to_field(n, x) for n, x in values.items()])
+        collection = PluginFieldCollection([to_field(n, x) for n, x in values.items()])
         tensors, (space, name) = list(args), d.names
 
-        def create(quick_plugin_creation_request: QuickPluginCreationRequest | None = None) -> Made:
+        def create(quick_plugin_creation_request: QuickPluginCreationRequest | None = None) -> PlannedPlugin:
             """The tensors, no shape inputs, and a plug-in of these attributes."""
             request = quick_plugin_creation_request or QuickPluginCreationRequest.UNKNOWN
-            given = PluginFieldCollection_(kept)
-            return tensors, [], creator.create_plugin(name, space, given, TensorRTPhase.BUILD, request)
+            fields = PluginFieldCollection_(collection)
+            return tensors, [], creator.create_plugin(name, space, fields, TensorRTPhase.BUILD, request)
 
         return create
 
-    def _judge(self, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
-        """Refuse another number of tensors, other things than tensors, and names of nothing."""
-        told = self._definition.signature
-        wanted = f"{self._schema()}"
+    def _check(self, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
+        """Raise AR315 for a wrong number of tensors, other objects than tensors, and wrong attribute
+        names."""
+        signature = self._definition.signature
+        schema = f"{self._schema()}"
         others = [type_name(x) for x in args if not isinstance(x, ITensor)]
         problems = [f"{', '.join(others)} among the tensors"] if others else []
-        if len(args) != len(told.inputs):
+        if len(args) != len(signature.inputs):
             problems.append(f"{len(args)} tensors")
-        missing = [name for name in told.attributes if name not in kwargs]
+        missing = [name for name in signature.attributes if name not in kwargs]
         problems += [f"no {name}" for name in missing]
         for name in kwargs:
-            if name not in told.attributes:
-                near = difflib.get_close_matches(name, told.attributes, 1)
+            if name not in signature.attributes:
+                near = difflib.get_close_matches(name, signature.attributes, 1)
                 problems.append(f"an unknown {name}" + (f" (is it {near[0]}?)" if near else ""))
         if problems:
             do = "pass tensors by position and attributes by name"
-            raise WrongValue(ArgumentError("AR315", self.plugin_id, "; ".join(problems), wanted, do))
+            raise WrongValue(ArgumentError("AR315", self.plugin_id, "; ".join(problems), schema, do))
 
     def _schema(self) -> str:
-        told = self._definition.signature
-        return f"{self.plugin_id}({', '.join((*told.inputs, *(f'{n}=...' for n in told.attributes)))})"
+        signature = self._definition.signature
+        return (
+            f"{self.plugin_id}({', '.join((*signature.inputs, *(f'{n}=...' for n in signature.attributes)))})"
+        )
 
     def __repr__(self) -> str:
         return f"<PluginDef {self._schema()}>"
@@ -158,40 +161,41 @@ class _Space(ModuleType):
 
 
 QDP_REGISTRY: Final[dict[str, PluginDef]] = {}
-"""All that were registered, by "namespace::name"; a name that a program deletes is free again."""
+"""All registered plug-ins, by "namespace::name". A program may delete one to register its name again."""
 
-op = _Space("anyrt.plugin.op", "The plug-ins that were registered: op.my_namespace.my_plugin(x).")
+op = _Space("anyrt.plugin.op", "The registered plug-ins: op.my_namespace.my_plugin(x).")
 
 
 def register(plugin_id: str, lazy_register: bool = False) -> Decorator:
-    """Register a function that describes a plug-in: its outputs, for inputs and attributes.
+    """Register a function that returns descriptions of the outputs of a plug-in.
 
     @trtp.register("my::scaled")
     def scaled(x: trtp.TensorDesc, factor: float) -> trtp.TensorDesc:
         return x.like()
 
-    Tensors come first, then attributes: int, float, bool, str, bytes, or numpy.typing.NDArray of one axis (or
-    without any, of one element).
-    Every argument has an annotation, and none a default; `Tuple[TensorDesc, TensorDesc]` says two outputs.
+    Tensors come first, then attributes: int, float, bool, str, bytes, or numpy.typing.NDArray with at most
+    one axis. Each parameter needs an annotation and must not have a default. The annotation
+    `Tuple[TensorDesc, TensorDesc]` declares two outputs.
 
-    plugin_id: "namespace::name". lazy_register: leave the plug-in registry alone until the plug-in is called.
+    plugin_id: "namespace::name". lazy_register: add the creator to the registry at the first call of the
+    plug-in.
 
-    ValueError: AR304, an identifier that is none, or is another function's; AR315, all that is wrong with
-    the function."""
+    ValueError: AR304, an invalid identifier, or one of another function; AR315, all errors in the signature
+    of the function."""
     space, name = split(plugin_id)
 
     def wrap(function: F) -> F:
         before = QDP_REGISTRY.get(plugin_id)
         if before is not None and not _is_again(before.register_func, function):
-            got, do = f"{plugin_id!r} again, as {place(before.register_func)} is", "give it another name"
+            got, do = f"{plugin_id!r}, which {place(before.register_func)} defines", "use another name"
             raise WrongValue(ArgumentError("AR304", "register", got, "one definition per name", do))
         d = Definition(plugin_id, read(plugin_id, function, lazy_register), function)
         if not lazy_register:
             _creator(d)
-        QDP_REGISTRY[plugin_id] = made = PluginDef(d)
+        QDP_REGISTRY[plugin_id] = definition = PluginDef(d)
         if space not in vars(op):
             setattr(op, space, _Space(f"{op.__name__}.{space}", f"The plug-ins of {space}."))
-        setattr(vars(op)[space], name, made)
+        setattr(vars(op)[space], name, definition)
         return function
 
     return wrap
@@ -204,11 +208,11 @@ def impl(plugin_id: str) -> Decorator:
     def scaled_impl(x: trtp.Tensor, factor: float, outputs: Tuple[trtp.Tensor], stream: int) -> None:
         np.multiply(np.asarray(x), factor, out=np.asarray(outputs[0]))
 
-    It is given the inputs, those attributes that it names, `outputs` and `stream`, and, where it names it,
-    `tactic`. A plan keeps the attributes that it names.
+    Its arguments are the inputs, the attributes among its parameters, `outputs`, `stream`, and `tactic` if it
+    has this parameter. A plan stores the attributes among its parameters.
 
-    ValueError: AR304, nothing is registered under the name; AR315, all that is wrong with the function. An
-    exception in it ends the run with AR824."""
+    ValueError: AR304, no plug-in of this name is registered; AR315, all errors in the signature of the
+    function. An exception in it ends the inference with AR824."""
 
     def wrap(function: F) -> F:
         d = _defined(plugin_id)
@@ -226,9 +230,10 @@ def autotune(plugin_id: str) -> Decorator:
     def scaled_autotune(x: trtp.TensorDesc, outputs: Tuple[trtp.TensorDesc]) -> List[AutoTuneCombination]:
         return [trtp.AutoTuneCombination("FP32|FP16, FP32|FP16", tactics=[1, 2])]
 
-    Without one, a plug-in takes the types of the network, row-major. Building measures the tactics.
+    By default, a plug-in supports the element types of the network, row-major. The builder measures the
+    tactics.
 
-    ValueError: AR304, nothing is registered under the name; AR315, all that is wrong with the function."""
+    ValueError: AR304, no plug-in of this name is registered; AR315, all errors in the signature."""
 
     def wrap(function: F) -> F:
         d = _defined(plugin_id)
@@ -247,10 +252,11 @@ def aot_impl(plugin_id: str) -> Decorator:
     ) -> Tuple[Union[str, bytes], Union[str, bytes], trtp.KernelLaunchParams, trtp.SymExprs]:
         return "scale", TEXT, trtp.KernelLaunchParams(), trtp.SymIntExprs.from_tuple([x.shape_expr.numel()])
 
-    It returns the kernel's name, its text, its launch parameters, and its arguments between those for inputs
-    and those for outputs. The text is LLVM IR, or C if a compiler is installed.
+    It returns the kernel's name, its text, its launch parameters, and its extra arguments, which the kernel
+    receives between the addresses of inputs and of outputs. The text is LLVM IR, or C if a compiler is
+    installed.
 
-    ValueError: AR304, nothing is registered under the name; AR315, all that is wrong with the function.
+    ValueError: AR304, no plug-in of this name is registered; AR315, all errors in the signature.
     NotSupportedError AR901: PTX and other code for a GPU."""
 
     def wrap(function: F) -> F:
@@ -271,7 +277,7 @@ def _defined(plugin_id: str) -> Definition:
 
 
 def _is_again(before: Callable[..., object], function: Callable[..., object]) -> bool:
-    """Whether a function is another one again, as where a module is loaded once more."""
+    """Whether `function` is a new version of `before`, as after a module is reloaded."""
     if function is before or getattr(before, "__qualname__", 0) != getattr(function, "__qualname__", 1):
         return False
     file, other = (getattr(getattr(f, "__code__", None), "co_filename", "") for f in (before, function))
@@ -279,16 +285,16 @@ def _is_again(before: Callable[..., object], function: Callable[..., object]) ->
 
 
 def _creator(d: Definition) -> QuickCreator:
-    """The registered creator of a definition; it is registered now where it was not."""
+    """The creator of a definition; registers it if necessary."""
     space, name = d.names
-    found = the_registry().get_creator(name, "1", space)
-    if isinstance(found, QuickCreator):
-        if found.definition is d:
-            return found
-        the_registry().deregister_creator(found)  # it was of the functions that these replace
-        found = None
-    made = QuickCreator(d)
-    if found is not None or not the_registry().register_creator(made, space):
-        got, do = f"{name!r}, version '1', of namespace {space!r}", "give it another name"
+    registered = the_registry().get_creator(name, "1", space)
+    if isinstance(registered, QuickCreator):
+        if registered.definition is d:
+            return registered
+        the_registry().deregister_creator(registered)  # of the functions that `d` replaces
+        registered = None
+    creator = QuickCreator(d)
+    if registered is not None or not the_registry().register_creator(creator, space):
+        got, do = f"{name!r}, version '1', namespace {space!r}", "use another name"
         raise WrongValue(ArgumentError("AR304", d.plugin_id, got, "an unused name", do))
-    return made
+    return creator

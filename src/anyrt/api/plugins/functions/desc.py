@@ -1,4 +1,4 @@
-"""Descriptions of tensors without data: arguments of a plug-in's functions, and their results for outputs.
+"""Descriptions of tensors without data: arguments and return values of a plug-in's functions.
 
 >>> from anyrt.core.enums import DataType
 >>> x = from_shape_expr((ShapeExpr(2), 8), DataType.FLOAT)
@@ -25,10 +25,10 @@ from anyrt.core.errors import ArgumentError
 
 
 class TensorDesc(Fixed):
-    """Sizes as expressions, and the element type; in `autotune` and `aot_impl`, also `shape`, `format` and
-    `scale`. Arguments of a function cannot be changed: `like()` returns one that can.
+    """The dimensions of a tensor as expressions, and its element type; in `autotune` and `aot_impl`, also
+    `shape`, `format` and `scale`. Arguments of a function are read-only; `like()` returns a copy to change.
 
-    `shape_expr`: ShapeExprs, or a tuple of sizes and ints."""
+    `shape_expr`: ShapeExprs, or a tuple of expressions and ints."""
 
     __slots__ = ("__weakref__", "_aliased_to", "_dtype", "_format", "_frozen", "_scale", "_shape", "_sizes")
 
@@ -48,7 +48,7 @@ class TensorDesc(Fixed):
 
     @property
     def shape_expr(self) -> ShapeExprs:
-        """The sizes, as expressions."""
+        """The dimensions, as expressions."""
         return self._sizes  # type: ignore[return-value]  # None until it was set, as in TensorRT
 
     @shape_expr.setter
@@ -68,7 +68,7 @@ class TensorDesc(Fixed):
 
     @property
     def shape(self) -> Shape:
-        """The sizes as numbers; ValueError unless `has_shape`."""
+        """The dimensions as numbers; ValueError unless `has_shape`."""
         return self._known()
 
     @shape.setter
@@ -78,7 +78,7 @@ class TensorDesc(Fixed):
 
     @property
     def format(self) -> TensorFormat:
-        """How its memory lies; ValueError unless `has_shape`."""
+        """The memory format; ValueError unless `has_shape`."""
         self._known()
         return self._format  # type: ignore[return-value]  # None until it was set, as in TensorRT
 
@@ -89,7 +89,7 @@ class TensorDesc(Fixed):
 
     @property
     def scale(self) -> float:
-        """What a step of an INT8 tensor is worth; ValueError unless `has_shape`."""
+        """The scale of an INT8 tensor; ValueError unless `has_shape`."""
         self._known()
         return self._scale  # type: ignore[return-value]  # None until it was set, as in TensorRT
 
@@ -100,69 +100,67 @@ class TensorDesc(Fixed):
 
     @property
     def ndim(self) -> int:
-        """How many sizes there are."""
+        """The rank."""
         return len(self.shape_expr)
 
     @property
     def has_shape(self) -> bool:
-        """Whether its sizes, format and scale are known, as in `autotune`."""
+        """Whether its shape, format and scale are known, as in `autotune`."""
         return self._shape is not None
 
     @property
     def has_shape_expr(self) -> bool:
-        """Whether it has sizes as expressions."""
+        """Whether its dimensions are set."""
         return self._sizes is not None
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether a run decides a size; ValueError unless `has_shape`."""
+        """Whether it has a dynamic dimension; ValueError unless `has_shape`."""
         return self._known().is_dynamic
 
     @property
     def is_size_tensor(self) -> bool:
-        """Whether it is the size of another output."""
+        """Whether its value is a dimension of another output."""
         return False
 
     @property
     def is_aliased(self) -> bool:
-        """Whether it lies in the memory of an input."""
+        """Whether it shares the memory of an input."""
         return self._aliased_to is not None
 
     def get_aliased(self) -> TensorDesc | None:
-        """The input in whose memory it lies; None for memory of its own."""
+        """The input whose memory it shares; None if it has its own."""
         return self._aliased_to
 
     def numel(self) -> int:
-        """How many elements there are; ValueError unless `has_shape`; `shape_expr.numel()` is one always."""
+        """The number of elements; ValueError unless `has_shape`. `shape_expr.numel()` is always available."""
         return self._known().numel()
 
     def like(self) -> TensorDesc:
-        """One with the same sizes and type, which can be changed."""
-        made = TensorDesc()
-        made._dtype, made._format, made._scale, made._shape = (
+        """A copy with the same shape and type that can be changed."""
+        desc = TensorDesc()
+        desc._dtype, desc._format, desc._scale, desc._shape = (
             self._dtype,
             self._format,
             self._scale,
             self._shape,
         )
-        made._sizes = None if self._sizes is None else self._sizes.copy()
-        return made
+        desc._sizes = None if self._sizes is None else self._sizes.copy()
+        return desc
 
     def aliased(self) -> TensorDesc:
-        """One with the same sizes and type, for an output that shares the memory of this input: later readers
-        of the input see what the plug-in writes to it."""
-        made = self.like()
-        made._aliased_to = self
-        made._frozen = True
-        return made
+        """A copy with the same shape and type, for an output that shares the memory of this input: later
+        readers of the input see what the plug-in writes."""
+        desc = self.like()
+        desc._aliased_to = self
+        desc._frozen = True
+        return desc
 
     def _known(self) -> Shape:
         if self._shape is None:
             do = "read shape_expr, or check has_shape first"
             raise WrongValue(
-                ArgumentError(
-                    "AR310", "TensorDesc", "no sizes", "the descriptions that autotune receives", do
-                )
+                ArgumentError("AR310", "TensorDesc", "no shape", "a description that autotune receives", do)
             )
         return self._shape
 
@@ -174,11 +172,11 @@ class TensorDesc(Fixed):
     @one_line
     def __repr__(self) -> str:
         kind = "no type" if self._dtype is None else short_name(self._dtype)
-        return f": {kind} {'no sizes' if self._sizes is None else repr(self._sizes).split(' ', 1)[1][:-1]}"
+        return f": {kind} {'no shape' if self._sizes is None else repr(self._sizes).split(' ', 1)[1][:-1]}"
 
 
 class SizeTensorDesc(TensorDesc):
-    """An output of one int32, which is the size of an axis of another output."""
+    """An output of one int32, which is a dimension of another output."""
 
     __slots__ = ("_expr", "_index", "_opt", "_upper_bound")
 
@@ -195,26 +193,26 @@ class SizeTensorDesc(TensorDesc):
 
     @property
     def opt(self) -> SymIntExpr:
-        """The size that the engine is to be best at."""
+        """The value for which the engine is optimized."""
         return self._opt
 
     @property
     def upper_bound(self) -> SymIntExpr:
-        """The greatest size that there may be."""
+        """The upper bound of the value."""
         return self._upper_bound
 
     @property
     def index(self) -> int | None:
-        """Which output it is; None until the function has returned it."""
+        """The number of the output; None until `register` has returned it."""
         return self._index
 
     def expr(self) -> SizeTensorShapeExpr:
-        """Its value, as a size of other outputs."""
+        """Its value, as a dimension of other outputs."""
         return self._expr
 
 
 def size_tensor(opt: ShapeExpr, upper_bound: ShapeExpr) -> SizeTensorDesc:
-    """An output that is a size: usually `opt`, never more than `upper_bound`.
+    """An output whose value is a dimension: usually `opt`, never more than `upper_bound`.
 
     n = x.shape_expr.numel()
     count = size_tensor(n // 2, n)
@@ -224,44 +222,44 @@ def size_tensor(opt: ShapeExpr, upper_bound: ShapeExpr) -> SizeTensorDesc:
 
 
 def from_shape_expr(shape_expr: ShapeExprs | Iterable[ShapeExpr | int], dtype: DataType) -> TensorDesc:
-    """A tensor of these sizes, expressions or ints, and this type."""
+    """A description with these dimensions, expressions or ints, and this element type."""
     return TensorDesc(shape_expr, dtype)
 
 
 def frozen(desc: TensorDesc) -> TensorDesc:
-    """`desc`, which cannot be changed any more."""
+    """`desc`, made read-only."""
     desc._frozen = True
     return desc
 
 
-def told(desc: TensorDesc, known: DynamicPluginTensorDesc) -> None:
-    """Set the known properties of the tensor in `desc`."""
+def set_properties(desc: TensorDesc, known: DynamicPluginTensorDesc) -> None:
+    """Set shape, type, format and scale of `desc` from `known`."""
     desc._shape, desc._dtype = Shape(known), known.desc.type
     desc._format, desc._scale = known.desc.format, known.desc.scale
 
 
 def numbered(desc: SizeTensorDesc, index: int) -> None:
-    """Say which output it is."""
+    """Set the number of the output."""
     desc._index = index
 
 
-def _sizes(given: object) -> ShapeExprs:
-    if isinstance(given, ShapeExprs):
-        return given
-    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
-        raise wrong_type("shape_expr", given, "ShapeExprs or a tuple of sizes")
-    return ShapeExprs.from_tuple(given)
+def _sizes(argument: object) -> ShapeExprs:
+    if isinstance(argument, ShapeExprs):
+        return argument
+    if isinstance(argument, str | bytes) or not isinstance(argument, Iterable):
+        raise wrong_type("shape_expr", argument, "ShapeExprs or a tuple of dimensions")
+    return ShapeExprs.from_tuple(argument)
 
 
-def _dtype(given: object) -> DataType:
-    if not isinstance(given, DataType):
-        raise wrong_type("dtype", given, DataType)
-    return given
+def _dtype(argument: object) -> DataType:
+    if not isinstance(argument, DataType):
+        raise wrong_type("dtype", argument, DataType)
+    return argument
 
 
-def _size(given: object, what: str) -> SymIntExpr:
-    if isinstance(given, SymIntExpr):
-        return given
-    if isinstance(given, int):
-        return ShapeExpr(given)
-    raise wrong_type(f"size_tensor: {what}", given, "a ShapeExpr", "write x.shape_expr[0], or an int")
+def _size(argument: object, what: str) -> SymIntExpr:
+    if isinstance(argument, SymIntExpr):
+        return argument
+    if isinstance(argument, int):
+        return ShapeExpr(argument)
+    raise wrong_type(f"size_tensor: {what}", argument, "a ShapeExpr", "write x.shape_expr[0], or an int")

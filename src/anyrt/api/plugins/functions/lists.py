@@ -1,4 +1,4 @@
-"""Sizes and arguments in lists of a length that stays.
+"""Lists of fixed length: the dimensions of a tensor, and the extra arguments of a kernel.
 
 >>> shape = ShapeExprs.from_tuple((ShapeExpr(5), 2, 3))
 >>> shape[0] += 1
@@ -20,11 +20,11 @@ from anyrt.core.errors import ShapeError
 
 
 class SymExprs(Fixed):
-    """A list of expressions, of a length that stays."""
+    """A list of expressions, of fixed length."""
 
     __slots__ = ("__weakref__", "_items")
 
-    takes: ClassVar[type[SymIntExpr]] = SymInt32  # what an int becomes
+    takes: ClassVar[type[SymIntExpr]] = SymInt32  # the class that an int is converted to
     wants: ClassVar[type[SymIntExpr]] = SymIntExpr
 
     def __init__(self, length: int) -> None:
@@ -37,9 +37,9 @@ class SymExprs(Fixed):
     def from_tuple(cls, shape_exprs: Iterable[SymIntExpr | int]) -> Self:
         """The expressions of a tuple; ints become constants."""
         items = [cls._expr(x) for x in shape_exprs]
-        made = cls(len(items))
-        made._items[:] = items
-        return made
+        exprs = cls(len(items))
+        exprs._items[:] = items
+        return exprs
 
     @classmethod
     def _expr(cls, x: object) -> SymIntExpr:
@@ -67,7 +67,7 @@ class SymExprs(Fixed):
 
 
 class SymIntExprs(SymExprs):
-    """The further arguments of a kernel: integers, between the addresses of inputs and of outputs."""
+    """The extra arguments of a kernel: integers, between the addresses of inputs and of outputs."""
 
     __slots__ = ()
 
@@ -76,7 +76,7 @@ class SymIntExprs(SymExprs):
 
 
 class ShapeExprs(SymExprs):
-    """The sizes of a tensor, at most 8."""
+    """The dimensions of a tensor, at most 8."""
 
     __slots__ = ()
 
@@ -94,26 +94,28 @@ class ShapeExprs(SymExprs):
     def _expr(cls, x: object) -> SymIntExpr:
         if isinstance(x, ShapeExpr):
             return x
-        # What adding to a SymInt32 gives is a size as well as any.
+        # The sum with a SymInt32 is a dimension, too.
         return ShapeExpr(x) if isinstance(x, SymIntExpr) else ShapeExpr(integer(x, "ShapeExprs"))
 
     def numel(self) -> SymIntExpr:
-        """How many elements there are."""
+        """The number of elements."""
         count: SymIntExpr = ShapeExpr(1)
         for size in self.sizes():
             count = count * size
         return count
 
     def sizes(self) -> list[ShapeExpr]:
-        """The sizes, each of which is set."""
+        """The dimensions; ValueError if one is not set."""
         for k, x in enumerate(self._items):
             if x is None:
                 do = f"set the dimension: shape_expr[{k}] = 1"
-                raise WrongValue(ShapeError("AR123", "ShapeExprs", f"no size {k}", "every size", do))
+                raise WrongValue(
+                    ShapeError("AR123", "ShapeExprs", f"no dimension {k}", "every dimension", do)
+                )
         return [x for x in self._items if isinstance(x, ShapeExpr)]
 
     def copy(self) -> ShapeExprs:
-        """The same sizes, to be changed."""
-        made = ShapeExprs(len(self._items))
-        made._items[:] = self._items
-        return made
+        """A copy that can be changed."""
+        exprs = ShapeExprs(len(self._items))
+        exprs._items[:] = self._items
+        return exprs

@@ -1,4 +1,4 @@
-"""The sizes of a tensor as numbers; −1 for a dynamic or data-dependent one.
+"""The shape of a tensor as numbers; −1 for a dynamic or data-dependent dimension.
 
 >>> shape = Shape((2, 3, 4))
 >>> shape[1], tuple(shape), shape.numel(), shape.is_dynamic
@@ -18,20 +18,20 @@ from anyrt.api.model.dims import Dims
 from anyrt.api.plugins.desc import DynamicPluginTensorDesc, PluginTensorDesc
 from anyrt.core.errors import ShapeError
 
-Given = tuple[int, ...] | DynamicPluginTensorDesc | PluginTensorDesc
+ShapeSource = tuple[int, ...] | DynamicPluginTensorDesc | PluginTensorDesc
 
 
 class Shape(Fixed):
-    """Sizes, from a tuple or from TensorRT's description of a tensor; they read and compare like a tuple."""
+    """A shape, from a tuple or from TensorRT's description of a tensor; reads and compares like a tuple."""
 
     __slots__ = ("__weakref__", "_desc", "_dims")
 
-    def __init__(self, tensor_desc: Given | None = None) -> None:
+    def __init__(self, tensor_desc: ShapeSource | None = None) -> None:
         self._desc = tensor_desc if isinstance(tensor_desc, DynamicPluginTensorDesc) else None
         self._dims = Dims(_sizes(tensor_desc))
 
     def numel(self) -> int:
-        """How many elements there are; ValueError where `is_dynamic`."""
+        """The number of elements; ValueError if `is_dynamic`."""
         if self.is_dynamic:
             do = "read opt or max, or read it in impl"
             raise WrongValue(ShapeError("AR123", str(self), "a dynamic dimension", "static dimensions", do))
@@ -39,22 +39,22 @@ class Shape(Fixed):
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether a run decides a size."""
+        """Whether a dimension is dynamic."""
         return -1 in self._dims
 
     @property
     def min(self) -> tuple[int, ...]:
-        """The least sizes; ValueError unless `is_dynamic`."""
+        """The minimum shape; ValueError unless `is_dynamic`."""
         return tuple(self._range("min").min)
 
     @property
     def opt(self) -> tuple[int, ...]:
-        """The sizes that the engine is to be best at; ValueError unless `is_dynamic`."""
+        """The shape for which the engine is optimized; ValueError unless `is_dynamic`."""
         return tuple(self._range("opt").opt)
 
     @property
     def max(self) -> tuple[int, ...]:
-        """The greatest sizes; ValueError unless `is_dynamic`."""
+        """The maximum shape; ValueError unless `is_dynamic`."""
         return tuple(self._range("max").max)
 
     def _range(self, asked: str) -> DynamicPluginTensorDesc:
@@ -80,8 +80,8 @@ class Shape(Fixed):
     @overload
     def __getitem__(self, index: slice) -> tuple[int, ...]: ...
     def __getitem__(self, index: int | slice) -> int | tuple[int, ...]:
-        found = self._dims[index]
-        return found if isinstance(found, int) else tuple(found)
+        dims = self._dims[index]
+        return dims if isinstance(dims, int) else tuple(dims)
 
     def __setitem__(self, index: int, val: int) -> None:
         self._dims[index] = val
@@ -91,7 +91,7 @@ class Shape(Fixed):
             return NotImplemented
         return tuple(self) == tuple(other)
 
-    __hash__ = None  # type: ignore[assignment]  # its sizes change
+    __hash__ = None  # type: ignore[assignment]  # its dimensions change
 
     def __str__(self) -> str:
         return f"Shape{tuple(self)}"
@@ -101,13 +101,13 @@ class Shape(Fixed):
         return f" {tuple(self)}"
 
 
-def _sizes(given: object) -> tuple[int, ...]:
-    if given is None:
+def _sizes(source: object) -> tuple[int, ...]:
+    if source is None:
         return ()
-    if isinstance(given, DynamicPluginTensorDesc):
-        return tuple(given.desc.dims)
-    if isinstance(given, PluginTensorDesc):
-        return tuple(given.dims)
-    if isinstance(given, tuple):
-        return given
-    raise WrongValue(wrong_type("Shape", given, "a tuple of ints or a description of a tensor"))
+    if isinstance(source, DynamicPluginTensorDesc):
+        return tuple(source.desc.dims)
+    if isinstance(source, PluginTensorDesc):
+        return tuple(source.dims)
+    if isinstance(source, tuple):
+        return source
+    raise WrongValue(wrong_type("Shape", source, "a tuple of ints or a description of a tensor"))

@@ -1,5 +1,4 @@
-"""The parameters and results of a plug-in's functions, from their annotations; all errors are reported at
-once.
+"""The signatures of a plug-in's functions, from their annotations; one error reports all problems.
 
 >>> from anyrt.api.plugins.functions.desc import TensorDesc
 >>> def describe(x: TensorDesc, factor: float) -> TensorDesc: return x.like()
@@ -40,14 +39,14 @@ ARRAYS: Final = tuple(
     np.dtype(t) for t in ("int8", "int16", "int32", "int64", "float16", "float32", "float64", "bool")
 )
 _RESERVED: Final = ("trt", "tensorrt", "std")
-_TAKEN: Final = ("outputs", "stream", "tactic")  # parameter names of the other functions
+_TAKEN: Final = ("outputs", "stream", "tactic")  # parameters of impl, autotune and aot_impl
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 _NOTHING: Final = inspect.Parameter.empty
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """Names of the inputs; of each attribute its annotation, a plain type or an array's; how many outputs."""
+    """The names of the inputs, the annotation of each attribute, and the number of outputs."""
 
     inputs: tuple[str, ...]
     attributes: dict[str, object]
@@ -65,27 +64,29 @@ class _Read:
 
     def parameters(self) -> dict[str, inspect.Parameter]:
         """By name; variadic parameters are reported as problems."""
-        found = inspect.signature(self.function).parameters
-        for name, p in found.items():
+        parameters = inspect.signature(self.function).parameters
+        for name, p in parameters.items():
             if p.kind not in _NAMED:
-                self.problems.append(f"{name} is no argument with a name of its own")
-        return {name: p for name, p in found.items() if p.kind in _NAMED}
+                self.problems.append(f"{name} is not a named parameter")
+        return {name: p for name, p in parameters.items() if p.kind in _NAMED}
 
-    def annotation(self, name: str, given: object) -> object:
-        """The annotation `given`, evaluated if it is text."""
-        if not isinstance(given, str):
-            return given
+    def annotation(self, name: str, annotation: object) -> object:
+        """`annotation`, evaluated if it is text."""
+        if not isinstance(annotation, str):
+            return annotation
         code = inspect.unwrap(self.function)
         known = {**getattr(code, "__globals__", {}), **_around(code)}
-        found, error = tried(lambda: eval(given, known))  # as typing.get_type_hints does
+        value, error = tried(lambda: eval(annotation, known))  # as typing.get_type_hints does
         if error is None:
-            return found
-        self.problems.append(f"the annotation {given!r} of {name} fails: {type(error).__name__}: {error}")
+            return value
+        self.problems.append(
+            f"the annotation {annotation!r} of {name} fails: {type(error).__name__}: {error}"
+        )
         return _NOTHING
 
     def returned(self) -> object:
-        """The annotation of what is returned."""
-        return self.annotation("what is returned", inspect.signature(self.function).return_annotation)
+        """The annotation of the return value."""
+        return self.annotation("the return value", inspect.signature(self.function).return_annotation)
 
     def end(self) -> None:
         """Raise one error for all problems."""
@@ -97,7 +98,7 @@ class _Read:
 
 
 def _around(function: Function) -> dict[str, object]:
-    """Names of the functions around one, as far as it uses them."""
+    """The variables of the enclosing functions that `function` uses."""
     cells = zip(
         getattr(getattr(function, "__code__", None), "co_freevars", ()),
         getattr(function, "__closure__", None) or (),
@@ -132,11 +133,11 @@ def split(plugin_id: object) -> tuple[str, str]:
 
 
 def read(plugin_id: str, function: Function, lazy: bool = False) -> Signature:
-    """The signature that a `register` function declares. `lazy`: arrays may leave their type open."""
-    wanted = (
+    """The signature that a `register` function declares. `lazy`: arrays may omit their element type."""
+    expected = (
         "(x: TensorDesc, ..., attribute: int or another type, ...) -> TensorDesc or Tuple[TensorDesc, ...]"
     )
-    seen = _Read(plugin_id, function, wanted)
+    seen = _Read(plugin_id, function, expected)
     inputs: list[str] = []
     attributes: dict[str, object] = {}
     for name, p in seen.parameters().items():
@@ -154,7 +155,7 @@ def read(plugin_id: str, function: Function, lazy: bool = False) -> Signature:
             attributes[name] = kind
             seen.problems += _wrong_attribute(name, kind, lazy)
     if attributes and not inputs:
-        seen.problems.append("no tensor comes first")
+        seen.problems.append("the first parameter is not a tensor")
     outputs = _outputs(seen)
     seen.end()
     return Signature(tuple(inputs), attributes, outputs)
@@ -162,14 +163,14 @@ def read(plugin_id: str, function: Function, lazy: bool = False) -> Signature:
 
 def _wrong_attribute(name: str, kind: object, lazy: bool) -> list[str]:
     if name in _TAKEN:
-        return [f"{name} is no name for an attribute: {', '.join(_TAKEN)} mean other things"]
+        return [f"{name} is a reserved name, as {', '.join(_TAKEN)} are"]
     if kind in PLAIN or (lazy and kind is np.ndarray):
         return []
     if kind is np.ndarray:
-        return [f"{name} is an array of an open type: write numpy.typing.NDArray[numpy.int32]"]
+        return [f"{name} is an array without an element type: write numpy.typing.NDArray[numpy.int32]"]
     if is_array(kind):
         dtype = element(kind)
-        return [] if dtype in ARRAYS else [f"{name} is an array of {dtype}, which no plan keeps"]
+        return [] if dtype in ARRAYS else [f"{name} is an array of {dtype}, which plans cannot store"]
     plain = ", ".join(t.__name__ for t in PLAIN)
     return [f"{name} is a {shown(kind)}, not {plain} or numpy.typing.NDArray[...]"]
 
@@ -177,11 +178,11 @@ def _wrong_attribute(name: str, kind: object, lazy: bool) -> list[str]:
 def _outputs(seen: _Read) -> int:
     kind = seen.returned()
     if kind is _NOTHING:
-        seen.problems.append("no annotation says what is returned")
+        seen.problems.append("the return value has no annotation")
         return 0
     parts = typing.get_args(kind) if typing.get_origin(kind) is tuple else (kind,)
     if not parts or not all(_is(part, TensorDesc) for part in parts):
-        do = "Tuple[TensorDesc, TensorDesc] says two" if typing.get_origin(kind) is tuple else ""
+        do = "Tuple[TensorDesc, TensorDesc] declares two" if typing.get_origin(kind) is tuple else ""
         seen.problems.append(
             f"{shown(kind)} is returned, not one TensorDesc for each output; {do}".rstrip("; ")
         )
@@ -189,7 +190,8 @@ def _outputs(seen: _Read) -> int:
 
 
 def read_impl(plugin_id: str, function: Function, of: Signature) -> tuple[tuple[str, ...], bool]:
-    """The attributes that an `impl` function takes, and whether it takes a tactic."""
+    """The attributes among the parameters of an `impl` function, and whether it has the parameter
+    `tactic`."""
     seen = _Read(plugin_id, function, "")
     taken = _follow(seen, of, Tensor, ("outputs", "stream"), ("tactic",))
     kind = seen.returned()
@@ -200,7 +202,7 @@ def read_impl(plugin_id: str, function: Function, of: Signature) -> tuple[tuple[
 
 
 def read_autotune(plugin_id: str, function: Function, of: Signature) -> tuple[str, ...]:
-    """The attributes that an `autotune` function takes."""
+    """The attributes among the parameters of an `autotune` function."""
     seen = _Read(plugin_id, function, "")
     taken = _follow(seen, of, TensorDesc, ("outputs",), ())
     kind = seen.returned()
@@ -212,16 +214,16 @@ def read_autotune(plugin_id: str, function: Function, of: Signature) -> tuple[st
 
 
 def read_aot_impl(plugin_id: str, function: Function, of: Signature) -> tuple[str, ...]:
-    """The attributes that an `aot_impl` function takes."""
+    """The attributes among the parameters of an `aot_impl` function."""
     seen = _Read(plugin_id, function, "")
     taken = _follow(seen, of, TensorDesc, ("outputs", "tactic"), ())
     kind = seen.returned()
     parts = typing.get_args(kind)
     fits = typing.get_origin(kind) is tuple and len(parts) == 4
     if not fits or not (_is_text(parts[0]) and _is_text(parts[1])):
-        told = "no annotation says what is returned" if kind is _NOTHING else f"{shown(kind)} is returned"
+        problem = "the return value has no annotation" if kind is _NOTHING else f"{shown(kind)} is returned"
         seen.problems.append(
-            f"{told}, not Tuple[Union[str, bytes], Union[str, bytes], KernelLaunchParams, SymExprs]"
+            f"{problem}, not Tuple[Union[str, bytes], Union[str, bytes], KernelLaunchParams, SymExprs]"
         )
     elif not (_is(parts[2], KernelLaunchParams) and _is(parts[3], SymExprs)):
         seen.problems.append(
@@ -234,17 +236,17 @@ def read_aot_impl(plugin_id: str, function: Function, of: Signature) -> tuple[st
 def _follow(
     seen: _Read, of: Signature, tensor: type, after: tuple[str, ...], maybe: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Compare a function's parameters with those of `register`; returns the attributes that it takes."""
-    found = seen.parameters()
-    taken = tuple(name for name in of.attributes if name in found)
-    order = (*of.inputs, *taken, *after, *(name for name in maybe if name in found))
+    """Compare a function's parameters with those of `register`; returns the attributes among them."""
+    parameters = seen.parameters()
+    taken = tuple(name for name in of.attributes if name in parameters)
+    order = (*of.inputs, *taken, *after, *(name for name in maybe if name in parameters))
     every = (*of.inputs, *of.attributes, *after, *maybe)
     seen.wanted = f"({', '.join(order)})"
-    seen.problems += [f"{name} is none of {', '.join(every)}" for name in found if name not in every]
-    seen.problems += [f"{name} is missing" for name in (*of.inputs, *after) if name not in found]
-    if not seen.problems and tuple(found) != order:
-        seen.problems.append(f"the order is {', '.join(found)}")
-    for name, p in found.items():
+    seen.problems += [f"{name} is none of {', '.join(every)}" for name in parameters if name not in every]
+    seen.problems += [f"{name} is missing" for name in (*of.inputs, *after) if name not in parameters]
+    if not seen.problems and tuple(parameters) != order:
+        seen.problems.append(f"the order is {', '.join(parameters)}")
+    for name, p in parameters.items():
         kind = seen.annotation(name, p.annotation)
         if kind is not _NOTHING and name in every:
             seen.problems += _unlike(name, kind, of, tensor)
@@ -252,10 +254,14 @@ def _follow(
 
 
 def _unlike(name: str, kind: object, of: Signature, tensor: type) -> list[str]:
-    """What is wrong with a parameter's annotation."""
+    """The problem with a parameter's annotation, if there is one."""
     if name in of.attributes:
-        told = of.attributes[name]
-        return [] if kind == told else [f"{name} is a {shown(kind)}, but register says {shown(told)}"]
+        declared = of.attributes[name]
+        return (
+            []
+            if kind == declared
+            else [f"{name} is a {shown(kind)}, but register declares {shown(declared)}"]
+        )
     if name in of.inputs:
         return [] if _is(kind, tensor) else [f"{name} is a {shown(kind)}, not a {tensor.__name__}"]
     if name != "outputs":
@@ -265,8 +271,8 @@ def _unlike(name: str, kind: object, of: Signature, tensor: type) -> list[str]:
     return [] if fits else [f"outputs is a {shown(kind)}, not Tuple[{tensor.__name__}]"]
 
 
-def _is(kind: object, wanted: type) -> bool:
-    return isinstance(kind, type) and not typing.get_args(kind) and issubclass(kind, wanted)
+def _is(kind: object, base: type) -> bool:
+    return isinstance(kind, type) and not typing.get_args(kind) and issubclass(kind, base)
 
 
 def _is_text(kind: object) -> bool:
@@ -276,13 +282,14 @@ def _is_text(kind: object) -> bool:
 
 
 def is_array(kind: object) -> bool:
-    """Whether an annotation is NumPy's array of a type, `numpy.typing.NDArray[numpy.int32]`, or of any."""
-    # From Python 3.12 on NDArray is a type alias of its own, which is the origin of what it names.
+    """Whether an annotation is `numpy.typing.NDArray[numpy.int32]`, of any element type, or
+    `numpy.ndarray`."""
+    # From Python 3.12 on, NDArray is a type alias, and the origin of its subscripted forms.
     return kind is np.ndarray or typing.get_origin(kind) in (np.ndarray, NDArray)
 
 
 def element(kind: object) -> np.dtype[np.generic] | None:
-    """The element type of such an annotation; None where it is open."""
+    """The element type of such an annotation; None if it has none."""
     for part in typing.get_args(kind)[1:]:
         for scalar in typing.get_args(part):
             if isinstance(scalar, type):

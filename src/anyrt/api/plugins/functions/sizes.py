@@ -1,10 +1,10 @@
-"""Sizes as expressions, of which the functions of a plug-in make the sizes of its outputs and launches.
+"""Dimensions as expressions, from which the functions of a plug-in compute output shapes and launches.
 
 >>> n = ShapeExpr(5)
 >>> (n + 3) // 2, cdiv(n, 2), max(n, 8)
 (<ShapeExpr: 4>, <ShapeExpr: 3>, <ShapeExpr: 8>)
 
-A size is a number, one that follows from those of a run, or fake: nothing is known of it but that it is one.
+A dimension is a number, an expression of dynamic dimensions, or fake: its value is unknown.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class SymIntExpr(Fixed):
-    """An integer; `SymIntExpr()`, without a value, is fake."""
+    """An integer expression; `SymIntExpr()`, without a value, is fake."""
 
     __slots__ = ("__weakref__", "_dim", "_is_size")
 
@@ -42,20 +42,26 @@ class SymIntExpr(Fixed):
             self._dim = integer(value, type(self).__name__)
 
     def _of(self, dim: Dim | None) -> SymIntExpr:
-        """An expression like this one, of another value."""
-        made = (ShapeExpr if isinstance(self, ShapeExpr) else SymIntExpr)()
-        made._dim = dim
-        return made
+        """An expression with another value: a ShapeExpr if this is one."""
+        expr = (ShapeExpr if isinstance(self, ShapeExpr) else SymIntExpr)()
+        expr._dim = dim
+        return expr
 
     def _op(self, op: DimensionOperation, other: object, swap: bool = False) -> SymIntExpr:
-        """What `op` makes of this and of `other`; a fake one where either is."""
-        b = other if isinstance(other, SymIntExpr) else SymIntExpr(integer(other, f"{op.name} of a size"))
+        """The result of `op` on this and `other`; fake if one of them is fake."""
+        b = (
+            other
+            if isinstance(other, SymIntExpr)
+            else SymIntExpr(integer(other, f"{op.name} of a dimension"))
+        )
         if self._is_size or b._is_size:
-            do = "reckon with the bound of the size tensor"
-            raise bad("a size that data decide", f"sizes whose {op.name} is known before a run", do)
+            do = "compute with the upper_bound of the size tensor"
+            raise bad(
+                "a data-dependent dimension", f"dimensions whose {op.name} is known before the inference", do
+            )
         x, y = (b._dim, self._dim) if swap else (self._dim, b._dim)
         if op in DIVISIONS and y == 0:
-            raise bad(f"{op.name} by 0", "a divisor other than 0", "divide by a size that is at least 1")
+            raise bad(f"{op.name} by 0", "a divisor other than 0", "divide by a dimension of at least 1")
         known = x is not None and y is not None
         return (b if isinstance(b, ShapeExpr) else self)._of(OPERATIONS[op](x, y) if known else None)  # type: ignore[arg-type]
 
@@ -86,10 +92,10 @@ class SymIntExpr(Fixed):
     def __lt__(self, other: int | SymIntExpr) -> SymIntExpr:
         return self._op(DimensionOperation.LESS, other)
 
-    __hash__ = None  # type: ignore[assignment]  # two sizes need not tell whether they are equal
+    __hash__ = None  # type: ignore[assignment]  # equality of two expressions may be unknown
 
     def __bool__(self) -> bool:
-        """Whether it is not 0; a fake one counts as true, and one that a run decides does not tell."""
+        """Whether it is not 0; a fake one is true. RuntimeError if it depends on dynamic dimensions."""
         if self._dim is None:
             return True
         if not isinstance(self._dim, int):
@@ -99,14 +105,14 @@ class SymIntExpr(Fixed):
 
     @property
     def is_fake(self) -> bool:
-        """Whether nothing is known of it, as when only types are requested."""
+        """Whether its value is unknown, as during a query of output types."""
         return self._dim is None
 
     @property
     def is_constant(self) -> bool:
-        """Whether it is a number; RuntimeError where `is_fake`."""
+        """Whether it is a number; RuntimeError if `is_fake`."""
         if self._dim is None:
-            raise Refused(_error("a fake size", "one of a tensor's shape", "ask is_fake first"))
+            raise Refused(_error("a fake dimension", "a dimension of a tensor", "check is_fake first"))
         return isinstance(self._dim, int)
 
     def constant_value(self) -> int:
@@ -117,9 +123,11 @@ class SymIntExpr(Fixed):
         return self._dim
 
     def _in(self, builder: IExprBuilder) -> IDimensionExpr:
-        """The same as the builder has it."""
+        """The expression as an IDimensionExpr of the builder."""
         if self._dim is None:
-            raise bad("a fake size", "one that is made of those of inputs", "give every size a value")
+            raise bad(
+                "a fake dimension", "a number or an expression of input dimensions", "set every dimension"
+            )
         return IDimensionExpr(self._dim)
 
     @one_line
@@ -128,7 +136,7 @@ class SymIntExpr(Fixed):
 
 
 class SymInt32(SymIntExpr):
-    """An argument of a kernel, of 32 bits. Called, it is the argument as a launch takes it."""
+    """A 32-bit argument of a kernel. A call returns the argument for the launch."""
 
     __slots__ = ()
 
@@ -140,7 +148,7 @@ class SymInt32(SymIntExpr):
 
 
 class SymInt16(SymIntExpr):
-    """An argument of a kernel, of 16 bits."""
+    """A 16-bit argument of a kernel."""
 
     __slots__ = ()
 
@@ -148,7 +156,7 @@ class SymInt16(SymIntExpr):
 
 
 class SymInt8(SymIntExpr):
-    """An argument of a kernel, of 8 bits."""
+    """An 8-bit argument of a kernel."""
 
     __slots__ = ()
 
@@ -156,7 +164,7 @@ class SymInt8(SymIntExpr):
 
 
 class ShapeExpr(SymInt32):
-    """A size of a tensor."""
+    """A dimension of a tensor."""
 
     __slots__ = ()
 
@@ -167,58 +175,58 @@ class ShapeExpr(SymInt32):
 
 
 class SizeTensorShapeExpr(ShapeExpr):
-    """The value of a size tensor, as `SizeTensorDesc.expr()` returns it; not part of other sizes."""
+    """The value of a size tensor, as `SizeTensorDesc.expr()` returns it; other expressions cannot use it."""
 
-    __slots__ = ("_told_by",)
+    __slots__ = ("_desc",)
 
     def __init__(self, size_tensor_desc: SizeTensorDesc) -> None:
         ShapeExpr.__init__(self, size_tensor_desc.opt)
         self._is_size = True
-        self._told_by = size_tensor_desc
+        self._desc = size_tensor_desc
 
     @property
     def is_constant(self) -> bool:
         """False: an inference determines it; RuntimeError if `is_fake`."""
         if self.is_fake:
-            raise Refused(_error("a fake size", "one of a tensor's shape", "ask is_fake first"))
+            raise Refused(_error("a fake dimension", "a dimension of a tensor", "check is_fake first"))
         return False
 
     def __bool__(self) -> bool:
         return True
 
     def _in(self, builder: IExprBuilder) -> IDimensionExpr:
-        told = self._told_by
-        if told.index is None:
+        desc = self._desc
+        if desc.index is None:
             do = "return it among the outputs: return out, size"
-            raise bad("a size tensor that is no output", "an output that tells the size", do)
-        return builder.declare_size_tensor(told.index, told.opt._in(builder), told.upper_bound._in(builder))
+            raise bad("a size tensor that is no output", "an output with the dimension", do)
+        return builder.declare_size_tensor(desc.index, desc.opt._in(builder), desc.upper_bound._in(builder))
 
     @one_line
     def __repr__(self) -> str:
-        return ": told by a size tensor"
+        return ": value of a size tensor"
 
 
 def size_in(expr: SymIntExpr, builder: IExprBuilder) -> IDimensionExpr:
-    """An expression as a builder has it."""
+    """The expression as an IDimensionExpr of `builder`."""
     return expr._in(builder)
 
 
 def argument(expr: SymIntExpr) -> ISymExpr:
-    """An expression as a launch takes it."""
-    made = ISymExpr()
-    made.type, made.dtype = PluginArgType.INT, expr.dtype or PluginArgDataType.INT32
-    made.expr = expr._in(IExprBuilder())
-    return made
+    """The expression as an argument of a launch."""
+    sym = ISymExpr()
+    sym.type, sym.dtype = PluginArgType.INT, expr.dtype or PluginArgDataType.INT32
+    sym.expr = expr._in(IExprBuilder())
+    return sym
 
 
 def text(x: object) -> str:
     if not isinstance(x, SymIntExpr):
         return "unset"
-    return "fake" if x._dim is None else "told" if x._is_size else print_dim(x._dim)
+    return "fake" if x._dim is None else "size tensor" if x._is_size else print_dim(x._dim)
 
 
 def _error(got: str, wanted: str, do: str) -> ArgumentError:
-    return ArgumentError("AR304", "a size of a plug-in", got, wanted, do)
+    return ArgumentError("AR304", "a dimension of a plug-in", got, wanted, do)
 
 
 def bad(got: str, wanted: str, do: str) -> WrongValue:
@@ -227,7 +235,7 @@ def bad(got: str, wanted: str, do: str) -> WrongValue:
 
 def _of_two(op: DimensionOperation, first: int | SymIntExpr, second: int | SymIntExpr) -> SymIntExpr:
     if not isinstance(first, SymIntExpr) and not isinstance(second, SymIntExpr):
-        raise bad("two ints", "a size at least on one side", "use Python's own function for numbers")
+        raise bad("two ints", "at least one expression", "use Python's own function for numbers")
     a = first if isinstance(first, SymIntExpr) else ShapeExpr(first)
     return a._op(op, second)
 

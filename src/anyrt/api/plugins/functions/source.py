@@ -1,4 +1,4 @@
-"""Texts of kernels, and which of them this machine can compile.
+"""Texts of kernels, and the check that this machine can compile them.
 
 >>> source("docs", b"void f(float *x) {}")
 'void f(float *x) {}'
@@ -29,8 +29,8 @@ _PTX: Final = re.compile(r"^\s*\.(version|target|visible|entry)\b", re.M)
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A kernel's text, LLVM IR or C, of `plugin`. It takes so many addresses of inputs, then numbers of 32
-    bits or fewer, then addresses of outputs."""
+    """The text of a kernel of `plugin`, LLVM IR or C. Its parameters are the addresses of `inputs` inputs,
+    then `numbers` integers of at most 32 bits, then the addresses of `outputs` outputs."""
 
     plugin: str = field(compare=False)
     name: str
@@ -41,7 +41,7 @@ class Text:
 
 
 def source(where: str, code: str | bytes) -> str:
-    """The text of a kernel that this machine can compile; NotSupportedError AR901 for another one's."""
+    """The text of a kernel that this machine can compile; NotSupportedError AR901 for any other."""
     head = code[:4] if isinstance(code, bytes) else b""
     kind = _BINARIES.get(head, "")
     text = "" if kind else code.decode(errors="replace") if isinstance(code, bytes) else code

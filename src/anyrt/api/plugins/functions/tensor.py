@@ -1,6 +1,6 @@
-"""Tensors as an `impl` function gets them: a description, and an address of memory that the processor reads.
+"""The tensors that an `impl` function receives: a description, and an address in memory of the CPU.
 
-NumPy and PyTorch work on that memory, nothing is copied: `numpy.asarray(t)`, `torch.as_tensor(t)`.
+NumPy and PyTorch use that memory without a copy: `numpy.asarray(t)`, `torch.as_tensor(t)`.
 
 >>> memory = np.arange(6, dtype=np.float32)
 >>> desc = PluginTensorDesc()
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[np.generic]
 
-# Types that NumPy hands on under the names of others of their size; DLPack's own numbers for them.
+# Element types that NumPy cannot export by DLPack, with DLPack's type codes.
 _DLPACK: Final = {DataType.BF16: 4, DataType.FP8: 10, DataType.FP8E5M2: 12}
-_CODE_AT: Final = 20  # bytes from the begin of a DLTensor to the code of its type
+_CODE_AT: Final = 20  # offset of the type code in a DLTensor, in bytes
 _pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
 _pointer_of.restype, _pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
 
@@ -46,8 +46,8 @@ class _Exports(Protocol):
 
 
 class Tensor(Fixed):
-    """A tensor with data: `data_ptr`, an address, and its memory. Those of an inference cannot be changed,
-    except for the content of outputs."""
+    """A tensor with the address of its memory, `data_ptr`. The attributes of an inference's tensors are
+    read-only, and so is the memory of inputs."""
 
     __slots__ = (
         *("__weakref__", "_aliased_to", "_data_ptr", "_desc", "_dtype", "_format", "_frozen", "_read_only"),
@@ -89,7 +89,7 @@ class Tensor(Fixed):
 
     @property
     def shape(self) -> Shape:
-        """The sizes; −1 where this run of the plug-in decides."""
+        """The dimensions; −1 for a data-dependent one."""
         if self._shape is None and self._desc is not None:
             self._shape = Shape(self._desc)
         return self._shape  # type: ignore[return-value]  # as above
@@ -101,7 +101,7 @@ class Tensor(Fixed):
 
     @property
     def format(self) -> TensorFormat:
-        """How its memory lies."""
+        """The memory format."""
         return self._format  # type: ignore[return-value]  # as above
 
     @format.setter
@@ -111,7 +111,7 @@ class Tensor(Fixed):
 
     @property
     def scale(self) -> float:
-        """What a step of an INT8 tensor is worth."""
+        """The scale of an INT8 tensor."""
         return self._scale  # type: ignore[return-value]  # as above
 
     @scale.setter
@@ -121,8 +121,8 @@ class Tensor(Fixed):
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Elements from one position to the next along each axis; BindingError AR703 for a format whose
-        channels lie in several places, and ValueError where `is_data_dependent`."""
+        """The strides in elements; BindingError AR703 for a format whose channels are not contiguous,
+        ValueError if `is_data_dependent`."""
         if self._strides is None:
             return _strides(self)
         return self._strides
@@ -134,50 +134,51 @@ class Tensor(Fixed):
 
     @property
     def ndim(self) -> int:
-        """How many sizes there are."""
+        """The rank."""
         return len(self.shape)
 
     @property
     def is_data_dependent(self) -> bool:
-        """Whether this call of the plug-in determines a size: write to the result of `aliased(shape)`."""
+        """Whether this call of the plug-in determines a dimension: write to the result of
+        `aliased(shape)`."""
         return self.shape.is_dynamic
 
     @property
     def is_aliased(self) -> bool:
-        """Whether another tensor lies in the same memory, `get_aliased()`."""
+        """Whether it shares its memory with another tensor, `get_aliased()`."""
         return self._aliased_to is not None
 
     def get_aliased(self) -> Tensor | None:
-        """The other tensor in the same memory; None where there is none."""
+        """The other tensor in the same memory; None if there is none."""
         return self._aliased_to
 
     def numel(self) -> int:
-        """How many elements there are; ValueError where `is_data_dependent`."""
+        """The number of elements; ValueError if `is_data_dependent`."""
         return self.shape.numel()
 
     def aliased(self, shape: Shape | tuple[int, ...] | PluginTensorDesc | None = None) -> Tensor:
-        """The same memory with other sizes, of which there may be fewer elements but not more; ValueError
-        else. Without `shape`, those that it has."""
+        """A tensor of the same memory with another shape (default: the same shape). ValueError if the shape
+        has more elements."""
         if shape is not None and not isinstance(shape, Shape | PluginTensorDesc | tuple):
             raise WrongValue(wrong_type("Tensor.aliased", shape, "a tuple of ints or a Shape"))
-        made = Tensor()
+        alias = Tensor()
         for name in ("_data_ptr", "_dtype", "_format", "_scale", "_stream", "_read_only"):
-            setattr(made, name, getattr(self, name))
+            setattr(alias, name, getattr(self, name))
         sizes = self.shape if shape is None else shape
-        made._shape = Shape(sizes if isinstance(sizes, PluginTensorDesc) else tuple(sizes))
-        made._aliased_to = self
-        known = not self.is_data_dependent and not made.is_data_dependent
-        if known and made.numel() > self.numel():
-            got, wanted = f"{made.numel()} elements", f"at most {self.numel()}"
+        alias._shape = Shape(sizes if isinstance(sizes, PluginTensorDesc) else tuple(sizes))
+        alias._aliased_to = self
+        known = not self.is_data_dependent and not alias.is_data_dependent
+        if known and alias.numel() > self.numel():
+            got, wanted = f"{alias.numel()} elements", f"at most {self.numel()}"
             raise WrongValue(ShapeError("AR108", "Tensor.aliased", got, wanted, "use a smaller shape"))
-        return made
+        return alias
 
     @property
     def __array_interface__(self) -> dict[str, object]:
         """NumPy's protocol; inputs are read-only."""
         array = memory(self)
-        if self.dtype in _DLPACK or array.dtype.kind == "V":  # NumPy knows them by objects, not by names
-            raise AttributeError("__array__ gives it")
+        if self.dtype in _DLPACK or array.dtype.kind == "V":  # the protocol has no names for these types
+            raise AttributeError("use __array__")
         return {**array.__array_interface__, "data": (self.data_ptr, self._read_only)}
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:
@@ -196,12 +197,12 @@ class Tensor(Fixed):
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> CapsuleType:
-        """PyTorch's protocol. It has no read-only memory: do not write to inputs."""
+        """PyTorch's protocol. It does not support read-only memory: do not write to inputs."""
         array = memory(self)
         if copy:
             array = array.copy()
         if self.dtype not in _DLPACK:
-            own: _Exports = array  # NumPy's types say that only arrays of numbers do this
+            own: _Exports = array  # NumPy's stubs restrict it to arrays of numbers
             return own.__dlpack__(max_version=max_version)
         capsule = array.view(f"u{array.itemsize}").__dlpack__()
         code = ctypes.c_uint8.from_address((_pointer_of(capsule, b"dltensor") or 0) + _CODE_AT)
@@ -213,13 +214,13 @@ class Tensor(Fixed):
 
     @property
     def __cuda_array_interface__(self) -> dict[str, object]:
-        """Never there, so that others ask for the host's memory instead: AttributeError AR901."""
+        """AttributeError AR901, so that libraries use the host memory instead."""
         do = "numpy.asarray(t) and torch.as_tensor(t) work on it"
         raise MissingName("AR901", "Tensor.__cuda_array_interface__", "host memory", "memory of a GPU", do)
 
     def _change(self, what: str) -> None:
         if self._frozen:
-            got, do = f"a new {what}", "aliased(shape) gives another one"
+            got, do = f"a new {what}", "use aliased(shape), which returns another tensor"
             raise WrongValue(ArgumentError("AR310", "Tensor", got, "no change during an inference", do))
 
     @one_line
@@ -229,21 +230,21 @@ class Tensor(Fixed):
 
 
 def tensor(desc: PluginTensorDesc, address: int, stream: int = 0, read_only: bool = False) -> Tensor:
-    """The tensor of a run that `desc` describes, at `address`."""
-    made = Tensor()
-    made._desc, made._data_ptr, made._stream, made._read_only = desc, address, stream, read_only
-    made._dtype, made._format, made._scale = desc.type, desc.format, desc.scale
-    made._frozen = True
-    return made
+    """The tensor of an inference that `desc` describes, at `address`."""
+    result = Tensor()
+    result._desc, result._data_ptr, result._stream, result._read_only = desc, address, stream, read_only
+    result._dtype, result._format, result._scale = desc.type, desc.format, desc.scale
+    result._frozen = True
+    return result
 
 
 def share(a: Tensor, b: Tensor) -> None:
-    """Say of both that they lie in the same memory."""
+    """Record that both share their memory."""
     a._aliased_to, b._aliased_to = b, a
 
 
 def memory(t: Tensor) -> Array:
-    """The memory of a tensor as an array with its sizes, which may be written."""
+    """The memory of a tensor as a writable array of its shape."""
     if is_packed(t.dtype):
         got, do = f"{short_name(t.dtype)}, which packs several elements into a byte", "read bytes at data_ptr"
         raise BindingError("AR703", "Tensor", got, "elements of at least one byte", do)
@@ -269,7 +270,7 @@ def _strides(t: Tensor) -> tuple[int, ...]:
     whole, strides, step = padded(t.format, t.dtype, shape), [1] * len(shape), 1
     for axis in reversed(order(t.format, len(shape))):
         size = whole[axis]
-        assert isinstance(size, int), "the sizes of a run are numbers"
+        assert isinstance(size, int), "an inference has static shapes"
         strides[axis], step = step, step * size
     return tuple(strides)
 
