@@ -9,7 +9,7 @@ from onnx import TensorProto, helper
 import anyrt as trt
 import anyrt.plugin as trtp
 from anyrt.core.errors import PluginError
-from tests.plugins.test_standard_detections import boxes, holds, wanted
+from tests.plugins.test_standard_detections import boxes, holds, reference
 
 
 def model(nodes, inputs, outputs, domain="TRT"):
@@ -71,7 +71,7 @@ def test_a_detector_ends_in_efficient_nms():
     x, raw = boxes(rng, 2, 40), rng.normal(0, 2, (2, 40, 3)).astype(np.float32)
     trt.init_libnvinfer_plugins(None, "")
     odds = 1 / (1 + np.exp(-raw.astype(np.float64)))
-    holds(run(detector(), {"boxes": x, "raw": raw}), wanted(x, odds, 9, 0.3, 0.4), 1e-5)
+    holds(run(detector(), {"boxes": x, "raw": raw}), reference(x, odds, 9, 0.3, 0.4), 1e-5)
     _, network, _ = parsed(detector())
     assert [layer.type for layer in network] == [trt.LayerType.ACTIVATION, trt.LayerType.PLUGIN_V2]
 

@@ -1,4 +1,4 @@
-"""What tests of plug-ins share: a logger that remembers, a cache, a registry as it was before."""
+"""Fixtures for tests of plug-ins: a logger that records lines, a cache, and a registry that is restored."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ import anyrt as trt
 
 
 class Collect(trt.ILogger):
-    """Keeps warnings and errors."""
+    """A logger that records warnings and errors."""
 
     def __init__(self):
         trt.ILogger.__init__(self)
@@ -33,7 +33,7 @@ def log():
 
 @pytest.fixture
 def registry():
-    """That of the process, without what the test registers."""
+    """The registry of the process; removes the creators that a test registers."""
     plugins = trt.get_plugin_registry()
     before = plugins.all_creators
     yield plugins

@@ -13,7 +13,7 @@ TYPES = {np.dtype(trt.nptype(t)): t for t in (trt.float32, trt.float16, trt.int3
 
 
 def field(name: str, value: object) -> trt.PluginField:
-    """A field of the type that a program would give it."""
+    """A field of a Python value, with the type that programs use."""
     if isinstance(value, str):
         return trt.PluginField(name, np.frombuffer(value.encode(), np.int8), trt.PluginFieldType.CHAR)
     array = np.atleast_1d(np.asarray(value))
@@ -21,8 +21,8 @@ def field(name: str, value: object) -> trt.PluginField:
     return trt.PluginField(name, array, KINDS[array.dtype.kind])
 
 
-def made(name: str, version: str = "1", namespace: str = "", **fields: object) -> object:
-    """A plug-in by its creator."""
+def create(name: str, version: str = "1", namespace: str = "", **fields: object) -> object:
+    """A plug-in from its creator."""
     trt.init_libnvinfer_plugins(None, namespace)
     creator = trt.get_plugin_registry().get_creator(name, version, namespace)
     collection = trt.PluginFieldCollection([field(n, x) for n, x in fields.items()])
@@ -32,15 +32,15 @@ def made(name: str, version: str = "1", namespace: str = "", **fields: object) -
 
 
 def added(network: trt.INetworkDefinition, inputs: Sequence[trt.ITensor], plugin: object) -> trt.ILayer:
-    """Its layer."""
+    """The layer of a plug-in."""
     if isinstance(plugin, trt.IPluginV3):
         return network.add_plugin_v3(inputs, [], plugin)
     return network.add_plugin_v2(inputs, plugin)
 
 
 class Engine:
-    """An engine of one plug-in. `dynamic`: every size is open, from 0 to twice those of the arrays, but for
-    axes that are `fixed`."""
+    """An engine of one plug-in. `dynamic`: all dimensions range from 0 to twice those of the arrays, except
+    the `fixed` axes."""
 
     def __init__(
         self,
@@ -91,13 +91,13 @@ class Engine:
 def run(
     name: str, *arrays: np.ndarray, version: str = "1", dynamic: bool = False, **fields: object
 ) -> list[np.ndarray]:
-    """What a plug-in gives for arrays."""
+    """The outputs of a plug-in for arrays."""
     with trt.strict():
-        return Engine(made(name, version, **fields), arrays, dynamic)(*arrays)
+        return Engine(create(name, version, **fields), arrays, dynamic)(*arrays)
 
 
 def holds(got: Sequence[np.ndarray], expected: Mapping | Sequence[np.ndarray], tol: float = 1e-5) -> None:
-    """Both are equal, up to a tolerance."""
+    """Assert that both are equal up to a tolerance."""
     for a, b in zip(got, expected, strict=True):
         assert a.shape == b.shape
         np.testing.assert_allclose(a.astype(np.float64), b, rtol=tol, atol=tol)

@@ -1,4 +1,4 @@
-"""Fields and collections of them, as programs write them."""
+"""Fields and field collections."""
 
 import ml_dtypes
 import numpy as np
@@ -10,7 +10,7 @@ T = trt.PluginFieldType
 
 
 @pytest.mark.parametrize(
-    ("given", "kind", "wanted"),
+    ("argument", "kind", "expected"),
     [
         (np.array([1, -2], np.int32), T.INT32, np.array([1, -2], np.int32)),
         (np.array([1, -2]), T.INT32, np.array([1, -2], np.int32)),  # 8 bytes each, as NumPy makes them
@@ -25,17 +25,17 @@ T = trt.PluginFieldType
         (np.array([7, 8], np.uint8), T.UNKNOWN, np.array([7, 8], np.uint8)),
     ],
 )
-def test_a_field_gives_elements_of_its_type(given, kind, wanted):
-    field = trt.PluginField("x", given, kind)
+def test_a_field_converts_elements_to_its_type(argument, kind, expected):
+    field = trt.PluginField("x", argument, kind)
     assert (field.data.dtype, field.data.tolist(), field.size) == (
-        wanted.dtype,
-        wanted.tolist(),
-        wanted.size,
+        expected.dtype,
+        expected.tolist(),
+        expected.size,
     )
 
 
 @pytest.mark.parametrize("text", [b"abc", np.array("abc"), np.array(["abc"], np.bytes_), bytearray(b"abc")])
-def test_a_field_of_characters_gives_them_as_bytes(text):
+def test_a_field_of_text_returns_bytes(text):
     assert trt.PluginField("x", text, T.CHAR).data.tobytes() == b"abc"
 
 
@@ -46,7 +46,7 @@ def test_a_field_borrows_its_array():
     assert field.data.tolist() == [5, 2]
 
 
-def test_what_has_no_buffer_is_refused():
+def test_invalid_data_types_sizes_and_names_are_rejected():
     with pytest.raises(TypeError, match=r"PluginField 'x': data: got list"):
         trt.PluginField("x", [1, 2], T.INT32)
     with pytest.raises(TypeError, match="PluginFieldType"):
@@ -74,7 +74,7 @@ def test_a_collection_is_a_list():
     assert not fields
 
 
-def test_a_creator_tells_its_fields_as_it_was_told():
+def test_a_creator_returns_the_fields_that_were_set():
     creator = trt.IPluginCreatorV3One()
     creator.field_names = trt.PluginFieldCollection([trt.PluginField("pads", np.array([]), T.INT32)])
     assert [f.name for f in creator.field_names] == ["pads"]
@@ -83,11 +83,11 @@ def test_a_creator_tells_its_fields_as_it_was_told():
         creator.field_names = "pads"
 
 
-@pytest.mark.parametrize("given", [np.int32([7]), np.float32([7.5]), np.float16([7.5])])
-def test_one_element_is_a_number_too(given):
-    data = trt.PluginField("n", given, T[given.dtype.name.upper()]).data
-    assert (int(data), float(data), data.dtype) == (7, given.item(), given.dtype)
-    assert np.array_equal(data * 2, given * 2)
+@pytest.mark.parametrize("argument", [np.int32([7]), np.float32([7.5]), np.float16([7.5])])
+def test_a_single_element_converts_to_a_number(argument):
+    data = trt.PluginField("n", argument, T[argument.dtype.name.upper()]).data
+    assert (int(data), float(data), data.dtype) == (7, argument.item(), argument.dtype)
+    assert np.array_equal(data * 2, argument * 2)
     for several in (np.repeat(data, 2), data[:0]):
         with pytest.raises(TypeError):
             int(several)

@@ -1,4 +1,4 @@
-"""Plug-ins that raise or answer wrongly: a named error, nothing lost, and the next call works."""
+"""Plug-ins that raise or return invalid results: a clear error, and the next call works."""
 
 import os
 import signal
@@ -69,7 +69,7 @@ METHODS = {
 
 
 @pytest.mark.parametrize("lie", LIES)
-def test_a_plugin_that_lies_is_told_with_its_layer_and_method(lie, log):
+def test_an_invalid_result_is_reported_with_layer_and_method(lie, log):
     code, method, answer = LIES[lie]
     plugin = lying(**{METHODS.get(method, method): answer})
     assert built(log, lambda n, x: n.add_plugin_v3([x], [], plugin).get_output(0)) is None
@@ -81,7 +81,7 @@ def test_a_plugin_that_lies_is_told_with_its_layer_and_method(lie, log):
 
 @pytest.fixture
 def bound(registry, log):
-    """bound(plugin): a context of an engine of a plug-in alone, with the array that it writes."""
+    """bound(plugin): a context of an engine with one plug-in, its output array and its input array."""
 
     def make(plugin, **settings):
         creator = PadCreator()
@@ -92,13 +92,13 @@ def bound(registry, log):
         context.set_tensor_address("x", x.ctypes.data)
         context.set_tensor_address("y", y.ctypes.data)
         y[:] = 0
-        return context, y, x  # which lives as long as its caller wants
+        return context, y, x  # the caller keeps x alive
 
     return make
 
 
 def first(action):
-    """An `enqueue` that does something else when it is called first."""
+    """An `enqueue` whose first call performs `action` instead."""
     calls = []
 
     def enqueue(self, *args):
@@ -111,7 +111,7 @@ def first(action):
 @pytest.mark.parametrize(
     "name", ["plugin_name", "num_outputs", "metadata_string", "format_combination_limit"]
 )
-def test_an_attribute_that_raises_is_told_by_its_name(log, name):
+def test_an_attribute_that_raises_is_reported_by_name(log, name):
     plugin = type("Raising", (Pad,), {"__init__": Pad.__init__, "clone": lambda self: self})(fields())
     setattr(type(plugin), name, property(lambda self: 1 / 0))
     network = trt.Builder(log).create_network()
@@ -125,7 +125,7 @@ def test_an_attribute_that_raises_is_told_by_its_name(log, name):
 
 
 @pytest.mark.parametrize("answer", [3, -1, [1, 2], object(), "\ud800"])
-def test_an_old_plugin_serialises_to_bytes(log, registry, answer):
+def test_an_old_plugin_must_serialize_to_bytes(log, registry, answer):
     registry.register_creator(OldPadCreator())
     plugin = type("Old", (OldPad,), {"serialize": lambda self: answer, "clone": lambda self: self})(fields())
     assert built(log, lambda n, x: n.add_plugin_v2([x], plugin).get_output(0)) is None
@@ -203,7 +203,7 @@ def test_what_ends_programs_passes_through_a_run_and_the_next_one_works(bound, l
 
 
 class Meddling(Pad):
-    """Leaves other numbers in what it was told with."""
+    """Changes the descriptions that it receives."""
 
     def enqueue(self, input_desc, output_desc, inputs, outputs, workspace, stream):
         Pad.enqueue(self, input_desc, output_desc, inputs, outputs, workspace, stream)
@@ -280,19 +280,19 @@ def test_a_context_that_cannot_be_made_lets_go_of_the_plugins_that_it_has(regist
     assert ended == [1]
 
 
-def told(*shape, dtype=DataType.FLOAT, format=TensorFormat.LINEAR):
+def declared(*shape, dtype=DataType.FLOAT, format=TensorFormat.LINEAR):
     return Tensor(Type(shape, dtype), format)
 
 
 N = Sym("n", 1, 9).dim
 FALSE = {
-    "a larger input": ((told(2, 4), told(2, 3)), (-1,), "AR123"),
-    "a larger output": ((told(2, 3), told(2, 9)), (-1,), "AR123"),
-    "an open size": ((told(2, N), told(2, 3)), (-1,), "AR123"),
-    "another type": ((told(2, 3), told(2, 3, dtype=DataType.INT64)), (-1,), "AR202"),
-    "another format": ((told(2, 3), told(1, 2, 1, 3, format=TensorFormat.CHW4)), (-1,), "AR123"),
-    "a tensor more": ((told(2, 3), told(2, 3), told(2, 3)), (-1,), "AR202"),
-    "an operand that is not there": ((told(2, 3), told(2, 3)), (1,), "AR123"),
+    "a larger input": ((declared(2, 4), declared(2, 3)), (-1,), "AR123"),
+    "a larger output": ((declared(2, 3), declared(2, 9)), (-1,), "AR123"),
+    "an open size": ((declared(2, N), declared(2, 3)), (-1,), "AR123"),
+    "another type": ((declared(2, 3), declared(2, 3, dtype=DataType.INT64)), (-1,), "AR202"),
+    "another format": ((declared(2, 3), declared(1, 2, 1, 3, format=TensorFormat.CHW4)), (-1,), "AR123"),
+    "a tensor more": ((declared(2, 3), declared(2, 3), declared(2, 3)), (-1,), "AR202"),
+    "an operand that is not there": ((declared(2, 3), declared(2, 3)), (1,), "AR123"),
 }
 
 
@@ -303,5 +303,5 @@ def test_a_plan_tells_plugins_of_the_memory_that_they_get_alone(lie):
     memory, result = Type((2, 3), DataType.FLOAT), PluginData(np.zeros(0, np.uint8), DataType.UINT8)
     with pytest.raises(AnyrtError, match=rf"\[{code}\] pad"):
         Plugin("pad", "Pad", "1", "", result, (memory,), sees, over=over).infer((memory,))
-    good = Plugin("pad", "Pad", "1", "", result, (memory,), (told(2, 3), told(2, 3)), over=(0,))
+    good = Plugin("pad", "Pad", "1", "", result, (memory,), (declared(2, 3), declared(2, 3)), over=(0,))
     assert good.infer((memory,)) == (memory,)

@@ -63,7 +63,7 @@ def test_a_plugin_of_version_2_is_serialised_initialised_and_configured(log, rng
         assert np.array_equal(engine.run(x=x)["y"], wrapped(x))
 
 
-def found(network, x):
+def nonzero(network, x):
     layer = network.add_plugin_v3([x], [], Found())
     scale = network.add_constant((1, 2), np.array([[1, 100]], np.int32)).get_output(0)
     product = network.add_elementwise(layer.get_output(0), scale, trt.ElementWiseOperation.PROD)
@@ -71,7 +71,7 @@ def found(network, x):
 
 
 def test_a_size_that_a_plugin_tells_is_that_of_layers_behind_it(log, rng):
-    engine = built(log, found, (1, 1), (5, 5), (9, 9))
+    engine = built(log, nonzero, (1, 1), (5, 5), (9, 9))
     for shape in ((5, 5), (9, 9), (1, 7)):
         x = (rng.random(shape) > 0.5).astype(np.float32)
         actual, want = engine.run(x=x), np.argwhere(x)

@@ -1,4 +1,4 @@
-"""Prior boxes, and places of detections, among the standard plug-ins, against NumPy."""
+"""Prior boxes, and boxes of detections, against NumPy."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import anyrt as trt
-from tests.plugins.standards import Engine, holds, made, run
+from tests.plugins.standards import Engine, create, holds, run
 
 
 def priors(rows, columns, high, wide, least, most, ratios, offset=0.5):
@@ -38,7 +38,7 @@ def test_priors_lie_around_each_cell_with_their_variances(flip, most):
     holds([got[1, 1, :, 0].reshape(-1, 4)[:3]], [np.array([[0.1, 0.1, 0.2, 0.2]] * 3)])
 
 
-def test_priors_are_clipped_and_take_sizes_and_steps_that_are_told():
+def test_priors_are_clipped_and_use_the_fields_for_sizes_and_steps():
     x, image = np.zeros((1, 1, 2, 2), np.float16), np.zeros((1, 3, 7, 7), np.float16)
     fields = {"minSize": [40.0], "clip": 1, "imgH": 64, "imgW": 32, "stepH": 32.0, "stepW": 16.0}
     (got,) = run("PriorBox_TRT", x, image, **fields, variance=[0.5, 1.0, 2.0, 4.0])
@@ -50,16 +50,16 @@ def test_priors_are_clipped_and_take_sizes_and_steps_that_are_told():
 @pytest.mark.parametrize(
     ("fields", "message"), [({"maxSize": [1.0, 2.0]}, "2 maxSize"), ({"flip": 2}, "flip")]
 )
-def test_priors_of_fields_that_do_not_fit_are_refused(fields, message):
+def test_invalid_fields_of_priors_are_rejected(fields, message):
     x, image = np.zeros((1, 1, 2, 2), np.float32), np.zeros((1, 3, 8, 8), np.float32)
     with trt.strict(), pytest.raises(trt.errors.ArgumentError, match=f"AR304.*{message}"):
-        Engine(made("PriorBox_TRT", minSize=[4.0], **fields), (x, image))
+        Engine(create("PriorBox_TRT", minSize=[4.0], **fields), (x, image))
 
 
-def test_places_of_detections_are_their_first_four_numbers(rng):
+def test_boxes_of_detections_are_their_first_four_values(rng):
     x = rng.standard_normal((2, 7, 6)).astype(np.float32)
     assert np.array_equal(run("SpecialSlice_TRT", x)[0], x[:, :, :4])
-    with trt.strict(), pytest.raises(trt.errors.ShapeError, match=r"AR123.*5 numbers"):
+    with trt.strict(), pytest.raises(trt.errors.ShapeError, match=r"AR123.*5 values"):
         run("SpecialSlice_TRT", x[:, :, :5])
 
 
@@ -105,6 +105,6 @@ def test_square_maps_have_one_size_each():
         ("GridAnchor_TRT", {"featureMapShapes": [4, 2, 0]}),
     ],
 )
-def test_maps_and_ratios_that_do_not_fit_are_refused(name, fields):
+def test_invalid_maps_and_ratios_are_rejected(name, fields):
     with trt.strict(), pytest.raises(trt.errors.AnyrtError, match=r"AR304|AR123"):
-        Engine(made(name, **{**SSD, **fields}), ())
+        Engine(create(name, **{**SSD, **fields}), ())

@@ -1,4 +1,4 @@
-"""Creators of the standard plug-ins: found by name, asked for fields, serialised, many at once."""
+"""Creators of the standard plug-ins: lookup, fields, serialization, and many layers at once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 import anyrt as trt
 from anyrt.api.plugins.standard import STANDARD
-from tests.plugins.standards import Engine, added, field, holds, made
+from tests.plugins.standards import Engine, added, create, field, holds
 
 SLOPE = {"negSlope": 0.25}
 
@@ -24,7 +24,7 @@ def creator(registry):
     return lambda name, version="1": registry.get_creator(name, version, "")
 
 
-def test_creators_are_there_once_asked_for(registry):
+def test_init_registers_the_creators(registry):
     assert trt.init_libnvinfer_plugins(trt.Logger(), "ours") is True
     before = len(registry.all_creators)
     assert trt.init_libnvinfer_plugins(None, "ours") is True
@@ -34,30 +34,30 @@ def test_creators_are_there_once_asked_for(registry):
     assert result in registry.plugin_creator_list
 
 
-def test_fields_are_told_with_their_types(creator):
+def test_creators_list_their_fields_with_types(creator):
     names = creator("EfficientNMS_TRT").field_names
     reported = {names[k].name: names[k].type for k in range(len(names))}
     assert reported["score_threshold"] is trt.PluginFieldType.FLOAT32
     assert reported["max_output_boxes"] is trt.PluginFieldType.INT32
 
 
-def test_every_standard_plugin_has_another_name_or_version():
+def test_standard_plugins_have_unique_names_and_versions():
     keys = [(s.name, v) for s in STANDARD for v in s.versions]
     assert len(keys) == len(set(keys))
     assert all(set(s.v3) <= set(s.versions) for s in STANDARD)
 
 
-def test_plugins_tell_who_they_are(creator):
+def test_plugins_have_name_version_and_namespace(creator):
     v2 = creator("LReLU_TRT").create_plugin("relu", collected(**SLOPE))
     assert isinstance(v2, trt.IPluginV2DynamicExt)
     assert (v2.plugin_type, v2.plugin_version, v2.num_outputs) == ("LReLU_TRT", "1", 1)
-    v3 = made("CustomGeluPluginDynamic", "2", type_id=0)
+    v3 = create("CustomGeluPluginDynamic", "2", type_id=0)
     core = v3.get_capability_interface(trt.PluginCapabilityType.CORE)
     assert (core.plugin_name, core.plugin_version) == ("CustomGeluPluginDynamic", "2")
 
 
-def test_layers_show_as_those_of_plugins(rng):
-    engine = Engine(made("LReLU_TRT", **SLOPE), [rng.standard_normal((2, 3)).astype(np.float32)])
+def test_the_inspector_shows_them_as_plugins(rng):
+    engine = Engine(create("LReLU_TRT", **SLOPE), [rng.standard_normal((2, 3)).astype(np.float32)])
     (layer,) = engine.network
     assert layer.type is trt.LayerType.PLUGIN_V2
     layer.__class__ = trt.IPluginV2Layer
@@ -65,22 +65,22 @@ def test_layers_show_as_those_of_plugins(rng):
     assert layer.get_output(0).shape == (2, 3)
 
 
-def test_plugins_are_made_again_of_what_they_serialise(creator, rng):
+def test_plugins_are_restored_from_their_serialized_form(creator, rng):
     x = rng.standard_normal((2, 3)).astype(np.float32)
     plugin = creator("LReLU_TRT").create_plugin("relu", collected(**SLOPE))
     again = creator("LReLU_TRT").deserialize_plugin("relu", plugin.serialize())
     holds(Engine(again, [x])(x), Engine(plugin.clone(), [x])(x), 0)
-    fields = made("CustomGeluPluginDynamic", "2", bias=np.ones(3)).get_fields_to_serialize()
+    fields = create("CustomGeluPluginDynamic", "2", bias=np.ones(3)).get_fields_to_serialize()
     assert fields[0].data.tolist() == [1, 1, 1]
 
 
-def test_many_layers_are_one_kernel_with_what_is_around(rng):
+def test_many_layers_fuse_with_their_neighbours_to_one_kernel(rng):
     x = rng.standard_normal((64, 64)).astype(np.float32)
     builder = trt.Builder(trt.Logger())
     network = builder.create_network()
     y = network.add_input("x", trt.float32, x.shape)
     for _ in range(8):
-        y = added(network, [y], made("LReLU_TRT", **SLOPE)).get_output(0)
+        y = added(network, [y], create("LReLU_TRT", **SLOPE)).get_output(0)
     network.mark_output(y)
     plan = builder.build_serialized_network(network, builder.create_builder_config())
     engine = trt.Runtime(trt.Logger()).deserialize_cuda_engine(plan)
@@ -100,13 +100,13 @@ def test_many_layers_are_one_kernel_with_what_is_around(rng):
         ("InstanceNormalization_TRT", {"scales": "abc"}, "AR304", "CHAR"),
     ],
 )
-def test_fields_that_do_not_fit_are_refused(creator, name, fields, code, text):
+def test_invalid_fields_are_rejected(creator, name, fields, code, text):
     with trt.strict(), pytest.raises(trt.errors.AnyrtError, match=code) as caught:
         creator(name).create_plugin("p", collected(**fields))
     assert text in str(caught.value)
 
 
-def test_refused_fields_give_no_plugin_and_a_line_in_the_log(registry, log):
+def test_invalid_fields_return_none_and_log_a_line(registry, log):
     trt.init_libnvinfer_plugins(log, "logged")
     result = registry.get_creator("LReLU_TRT", "1", "logged")
     assert result.create_plugin("p", collected(slope=1.0)) is None
@@ -114,7 +114,7 @@ def test_refused_fields_give_no_plugin_and_a_line_in_the_log(registry, log):
     assert "AR823" in log.lines[0]
 
 
-def test_bytes_of_another_origin_are_refused(creator):
+def test_invalid_bytes_are_rejected(creator):
     for data in (b"", b"\xff\xfe", b"[1]", b'[["a", "NOTHING", []]]'):
         with trt.strict(), pytest.raises(trt.errors.PluginError, match="AR82"):
             creator("LReLU_TRT").deserialize_plugin("p", data)

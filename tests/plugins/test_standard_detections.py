@@ -1,4 +1,4 @@
-"""EfficientNMS and BatchedNMS against one box after the other in NumPy."""
+"""EfficientNMS and BatchedNMS against a loop over boxes in NumPy."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import anyrt as trt
-from tests.plugins.standards import Engine, holds, made, run
+from tests.plugins.standards import Engine, create, holds, run
 
 
 def boxes(rng, *shape):
@@ -38,8 +38,8 @@ def kept(boxes, scores, room, least, most, background=-1, agnostic=False, compar
     return results[:room]
 
 
-def wanted(x, scores, room, least, most, empty=0, **more):
-    """Outputs of fixed size."""
+def reference(x, scores, room, least, most, empty=0, **more):
+    """The expected outputs, of fixed size."""
     images, classes = len(scores), scores.shape[2]
     wide = x[:, :, None] if x.ndim == 3 else x
     wide = np.broadcast_to(wide, (*wide.shape[:2], classes, 4))
@@ -60,13 +60,13 @@ NMS = {"score_threshold": 0.3, "iou_threshold": 0.4, "max_output_boxes": 12, "bo
 @pytest.mark.parametrize("agnostic", [0, 1])
 @pytest.mark.parametrize("own", [(), (1,), (3,)])
 def test_efficient_nms_keeps_the_best_boxes_of_each_class(rng, agnostic, own):
-    plugin = made("EfficientNMS_TRT", **NMS, background_class=1, class_agnostic=agnostic)
+    plugin = create("EfficientNMS_TRT", **NMS, background_class=1, class_agnostic=agnostic)
     engine = Engine(plugin, [boxes(rng, 2, 30, *own), scores(rng, 2, 30, 3)], dynamic=True)
     for images, many in ((2, 30), (4, 60), (1, 1)):
         x, s = boxes(rng, images, many, *own), scores(rng, images, many, 3)
         got = engine(x, s)
         assert [y.dtype for y in got] == [np.int32, np.float32, np.float32, np.int32]
-        holds(got, wanted(x, s, 12, 0.3, 0.4, background=1, agnostic=bool(agnostic)))
+        holds(got, reference(x, s, 12, 0.3, 0.4, background=1, agnostic=bool(agnostic)))
 
 
 @pytest.mark.parametrize("shape", [(0, 30, 3), (2, 0, 3), (2, 30, 0)])
@@ -78,7 +78,7 @@ def test_efficient_nms_of_nothing_keeps_nothing(rng, shape):
     assert not any(y.any() for y in rest)
 
 
-def test_efficient_nms_takes_centers_raw_scores_and_anchors(rng):
+def test_efficient_nms_supports_centers_raw_scores_and_anchors(rng):
     anchors, deltas = boxes(rng, 1, 20), rng.normal(0, 0.1, (2, 20, 4)).astype(np.float32)
     raw = rng.normal(0, 2, (2, 20, 3)).astype(np.float32)
     fields = {**NMS, "box_coding": 1, "score_activation": 1}
@@ -86,14 +86,14 @@ def test_efficient_nms_takes_centers_raw_scores_and_anchors(rng):
     center = deltas[..., :2] * anchors[..., 2:] + anchors[..., :2]
     size = anchors[..., 2:] * np.exp(deltas[..., 2:])
     corners = np.concatenate([center - size / 2, center + size / 2], -1)
-    holds(got, wanted(corners, 1 / (1 + np.exp(-raw.astype(np.float64))), 12, 0.3, 0.4), 1e-4)
+    holds(got, reference(corners, 1 / (1 + np.exp(-raw.astype(np.float64))), 12, 0.3, 0.4), 1e-4)
 
 
 @pytest.mark.rare
 def test_efficient_nms_moves_corners_of_anchors_by_sums(rng):
     anchors, deltas = boxes(rng, 2, 20), np.zeros((2, 20, 4), np.float32)
     s = scores(rng, 2, 20, 2)
-    holds(run("EfficientNMS_TRT", deltas, s, anchors, **NMS), wanted(anchors, s, 12, 0.3, 0.4))
+    holds(run("EfficientNMS_TRT", deltas, s, anchors, **NMS), reference(anchors, s, 12, 0.3, 0.4))
 
 
 def test_scores_of_half_precision_count_from_the_rounded_threshold(rng):
@@ -111,7 +111,7 @@ def test_a_ratio_equal_to_the_threshold_drops_a_box():
     assert result[0, 1].tolist() == [5, 5, 6, 6]
 
 
-def test_indices_come_with_the_last_row_again(rng):
+def test_unused_places_of_indices_repeat_the_last_row(rng):
     x, s = boxes(rng, 2, 9), scores(rng, 2, 9, 2)
     got = run("EfficientNMS_ONNX_TRT", x, s, score_threshold=0.5, iou_threshold=0.4,
               max_output_boxes_per_class=20)[0]  # fmt: skip
@@ -136,25 +136,25 @@ BATCHED = {"numClasses": 3, "topK": 60, "keepTopK": 10, "scoreThreshold": 0.3, "
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("share", [0, 1])
-def test_batched_nms_tells_classes_as_numbers(rng, share):
+def test_batched_nms_returns_classes_as_floats(rng, share):
     own = 1 if share else 3
-    plugin = made("BatchedNMSDynamic_TRT", **BATCHED, shareLocation=share, clipBoxes=0)
+    plugin = create("BatchedNMSDynamic_TRT", **BATCHED, shareLocation=share, clipBoxes=0)
     engine = Engine(plugin, [boxes(rng, 2, 30, own), scores(rng, 2, 30, 3)], dynamic=True)
     for images, many in ((2, 30), (4, 60), (0, 4), (1, 0)):
         x, s = boxes(rng, images, many, own), scores(rng, images, many, 3)
         got = engine(x, s)
         assert [y.dtype for y in got] == [np.int32, *[np.float32] * 3]
-        holds(got, wanted(x, s, 10, 0.3, 0.4, empty=-1, compared=many * 3))
+        holds(got, reference(x, s, 10, 0.3, 0.4, empty=-1, compared=many * 3))
 
 
 @pytest.mark.rare
-def test_batched_nms_compares_the_best_of_each_class_alone(rng):
+def test_batched_nms_compares_only_the_best_of_each_class(rng):
     x, s = boxes(rng, 2, 30, 1), scores(rng, 2, 30, 3)
     fields = {**BATCHED, "topK": 5, "backgroundLabelId": 0, "clipBoxes": 0}
     low = np.sort(s, 1)[:, -5:-4]
     best = np.where(s >= low, s, 0)
     got = run("BatchedNMS_TRT", x, s, **fields)
-    first, *rest = wanted(x, best, 10, 0.3, 0.4, empty=-1, background=0)
+    first, *rest = reference(x, best, 10, 0.3, 0.4, empty=-1, background=0)
     assert got[0].tolist() == first[:, 0].tolist()
     holds(got[1:], rest)
 
@@ -164,11 +164,11 @@ def test_boxes_are_clipped_and_counted_in_pixels(rng):
     fields = {**BATCHED, "numClasses": 1, "isNormalized": 0}
     got = run("BatchedNMSDynamic_TRT", x, s, **fields)
     grown = x + np.float32([0, 0, 1, 1])
-    _, actual, *rest = wanted(grown, s, 10, 0.3, 0.4, empty=-1)
+    _, actual, *rest = reference(grown, s, 10, 0.3, 0.4, empty=-1)
     plain = np.where(actual != 0, actual - [0, 0, 1, 1], 0)
     holds(got[1:], [plain.clip(0, 1), *rest])
 
 
-def test_batched_nms_refuses_scores_of_another_number_of_classes(rng):
+def test_batched_nms_rejects_a_wrong_number_of_classes(rng):
     with trt.strict(), pytest.raises(trt.errors.ShapeError, match=r"AR123.*2 classes"):
-        Engine(made("BatchedNMSDynamic_TRT", **BATCHED), [boxes(rng, 1, 4, 1), scores(rng, 1, 4, 2)])
+        Engine(create("BatchedNMSDynamic_TRT", **BATCHED), [boxes(rng, 1, 4, 1), scores(rng, 1, 4, 2)])

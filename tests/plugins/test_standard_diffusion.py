@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 import anyrt as trt
-from tests.plugins.standards import Engine, holds, made, run
+from tests.plugins.standards import Engine, create, holds, run
 from tests.plugins.test_standard_layers import normal, normed
 
 
 @pytest.mark.parametrize("swish", [0, 1])
-def test_thirty_two_groups_are_normalised(rng, swish):
+def test_thirty_two_groups_are_normalized(rng, swish):
     scale, bias = normal(rng, 64), normal(rng, 64)
-    plugin = made("GroupNorm", epsilon=1e-3, bSwish=swish)
+    plugin = create("GroupNorm", epsilon=1e-3, bSwish=swish)
     engine = Engine(plugin, [normal(rng, 2, 64, 3, 4).astype(np.float16), scale, bias], dynamic=True)
     for shape in ((2, 64, 3, 4), (4, 64, 6, 8), (1, 64, 1, 1), (0, 64, 3, 4)):
         x = normal(rng, *shape).astype(np.float16)
@@ -27,7 +27,7 @@ def test_thirty_two_groups_are_normalised(rng, swish):
 
 
 @pytest.mark.parametrize("axis", [-1, 1, -2])
-def test_layers_are_normalised_from_an_axis_on(rng, axis):
+def test_layers_are_normalized_from_an_axis_on(rng, axis):
     x = normal(rng, 3, 4, 5)
     shape = x.shape[axis % 3 :]
     scale, bias = normal(rng, *shape), normal(rng, *shape)
@@ -37,7 +37,7 @@ def test_layers_are_normalised_from_an_axis_on(rng, axis):
 
 @pytest.mark.parametrize("kind", [np.float32, np.float16])
 def test_gates_are_the_second_half(rng, kind):
-    engine = Engine(made("SplitGeLU"), [normal(rng, 2, 3, 8).astype(kind)], dynamic=True)
+    engine = Engine(create("SplitGeLU"), [normal(rng, 2, 3, 8).astype(kind)], dynamic=True)
     for shape in ((2, 3, 8), (4, 6, 16), (0, 3, 8), (1, 1, 2)):
         x = normal(rng, *shape).astype(kind)
         a, b = np.split(x.astype(np.float64), 2, axis=2)
@@ -48,7 +48,7 @@ def test_gates_are_the_second_half(rng, kind):
 
 
 def test_sequences_become_images(rng):
-    engine = Engine(made("SeqLen2Spatial", height=3, width=4), _sequences(rng, 2, 5), dynamic=True)
+    engine = Engine(create("SeqLen2Spatial", height=3, width=4), _sequences(rng, 2, 5), dynamic=True)
     for images, channels in ((2, 5), (4, 10), (0, 5)):
         x, bias, other = _sequences(rng, images, channels)
         want = (x + bias + other).reshape(images, 3, 4, channels).transpose(0, 3, 1, 2)
@@ -76,7 +76,7 @@ def test_attention_of_packed_heads(rng, kind):
     holds(run("fMHCA", q, kv), [attended(q, kv[:, :, :, 0], kv[:, :, :, 1])], tol)
 
 
-def test_sizes_that_do_not_fit_are_refused(rng):
+def test_invalid_dimensions_are_rejected(rng):
     wrong = {
         "GroupNorm": (normal(rng, 1, 33, 2, 2), normal(rng, 33), normal(rng, 33)),
         "SplitGeLU": (normal(rng, 2, 8),),

@@ -1,4 +1,4 @@
-"""Proposals of Faster R-CNN, and what is pooled of them, one box after the other in NumPy."""
+"""Proposals of Faster R-CNN and their pooling, against a loop over boxes in NumPy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import anyrt as trt
-from tests.plugins.standards import Engine, holds, made, run
+from tests.plugins.standards import Engine, create, holds, run
 from tests.plugins.test_standard_detections import overlap, scores
 
 HIGH, WIDE = 60, 90
@@ -58,7 +58,7 @@ def proposed(s, deltas, room=10):
     return result[:, [1, 0, 3, 2]] / ([HIGH - 1, WIDE - 1] * 2)
 
 
-def given(rng, images, rows, columns):
+def inputs(rng, images, rows, columns):
     """Scores and deltas of six anchors."""
     deltas = rng.normal(0, 0.4, (images, 24, rows, columns)).astype(np.float32)
     return scores(rng, images, 6, rows, columns), deltas
@@ -68,16 +68,16 @@ def given(rng, images, rows, columns):
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["Proposal", "ProposalDynamic"])
 def test_proposals_are_the_best_boxes_of_a_grid(rng, name):
-    engine = Engine(made(name, **FIELDS), given(rng, 2, 4, 5), dynamic=True)
+    engine = Engine(create(name, **FIELDS), inputs(rng, 2, 4, 5), dynamic=True)
     for images, rows, columns in ((2, 4, 5), (4, 7, 10), (1, 1, 1)):
-        s, deltas = given(rng, images, rows, columns)
+        s, deltas = inputs(rng, images, rows, columns)
         want = np.stack([proposed(s[i], deltas[i]) for i in range(images)])
         holds(engine(s, deltas), [want[..., None]], 1e-4)
-    assert engine(*given(rng, 0, 4, 5))[0].shape == (0, 10, 4, 1)
+    assert engine(*inputs(rng, 0, 4, 5))[0].shape == (0, 10, 4, 1)
 
 
 def test_boxes_that_are_too_small_come_last(rng):
-    s, deltas = given(rng, 1, 1, 1)
+    s, deltas = inputs(rng, 1, 1, 1)
     deltas[:, 2::4] = -3  # one twentieth as wide
     want = proposed(s[0], deltas[0])
     assert want.any()
@@ -103,10 +103,10 @@ def image(images):
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_regions_are_proposed_and_pooled(rng, dynamic):
-    s, deltas = given(rng, 2, 4, 5)
+    s, deltas = inputs(rng, 2, 4, 5)
     s = np.concatenate([s[:, ::-1], s], 1)
     maps = rng.standard_normal((2, 3, 4, 5)).astype(np.float32)
-    engine = Engine(made("RPROI_TRT", **POOL), [s, deltas, maps, image(2)], dynamic)
+    engine = Engine(create("RPROI_TRT", **POOL), [s, deltas, maps, image(2)], dynamic)
     rois, got = engine(s, deltas, maps, image(2))
     whole = [(round(16 / sqrt(r)), floor(round(16 / sqrt(r)) * r + 0.5)) for r in (0.5, 1, 2)]
     sides = [(n * w, n * h) for w, h in whole for n in (1, 2)]
@@ -117,8 +117,8 @@ def test_regions_are_proposed_and_pooled(rng, dynamic):
         holds([rois[i, 0], got[i]], [want, np.stack([pooled(maps[i], b) for b in want])], 1e-4)
 
 
-def test_channels_and_counts_that_do_not_fit_are_refused(rng):
-    s, deltas = given(rng, 1, 4, 5)
+def test_invalid_channels_and_counts_are_rejected(rng):
+    s, deltas = inputs(rng, 1, 4, 5)
     with trt.strict(), pytest.raises(trt.errors.ShapeError, match=r"AR123.*5 channels of input 0"):
         run("Proposal", s[:, :5], deltas, **FIELDS)
     maps = rng.standard_normal((1, 3, 4, 5)).astype(np.float32)
@@ -132,4 +132,4 @@ def test_channels_and_counts_that_do_not_fit_are_refused(rng):
             **{**POOL, "anchorsRatios": [1.0, 2.0]},
         )
     with trt.strict(), pytest.raises(trt.errors.PluginError, match=r"AR822.*rpn_stride"):
-        made("Proposal", **{n: x for n, x in FIELDS.items() if n != "rpn_stride"})
+        create("Proposal", **{n: x for n, x in FIELDS.items() if n != "rpn_stride"})

@@ -1,4 +1,4 @@
-"""Normalisations and the parts of transformers among the standard plug-ins, against NumPy."""
+"""Normalizations and layers of transformers among the standard plug-ins, against NumPy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import anyrt as trt
-from tests.plugins.standards import Engine, added, holds, made, run
+from tests.plugins.standards import Engine, added, create, holds, run
 
 EPS = 2.0**-23
 
@@ -34,21 +34,21 @@ def test_instance_normalization_has_a_slope_for_negative_numbers(rng):
 
 
 def test_instance_normalization_runs_with_every_size(rng):
-    plugin = made("InstanceNormalization_TRT", "2", scales=np.ones(4), bias=np.zeros(4))
+    plugin = create("InstanceNormalization_TRT", "2", scales=np.ones(4), bias=np.zeros(4))
     engine = Engine(plugin, [normal(rng, 2, 4, 6)], dynamic=True)
     for shape in ((2, 4, 6), (4, 4, 12), (0, 4, 3)):
         x = normal(rng, *shape)
         holds(engine(x), [normed(x, (2,), 1e-5, 1.0, 0.0)])
 
 
-def test_half_precision_stays(rng):
+def test_outputs_have_half_precision_like_inputs(rng):
     x = normal(rng, 2, 3, 4, 4).astype(np.float16)
     got = run("InstanceNormalization_TRT", x, scales=np.ones(3), bias=np.zeros(3))
     assert got[0].dtype == np.float16
     holds(got, [normed(x, (2, 3), 1e-5, 1.0, 0.0)], 2e-3)
 
 
-def test_groups_of_channels_are_normalised(rng):
+def test_groups_of_channels_are_normalized(rng):
     x, s, b = normal(rng, 2, 6, 5), normal(rng, 6), normal(rng, 6)
     flat = normed(x.reshape(2, 3, -1), (2,), 1e-5, 1.0, 0.0).reshape(x.shape)
     holds(run("GroupNormalizationPlugin", x, s, b, num_groups=3), [flat * s[:, None] + b[:, None]])
@@ -71,12 +71,12 @@ def test_functions_of_elements(rng):
     holds(run("CustomGeluPluginDynamic", x, type_id=0, bias=bias, version="2"), [expected])
 
 
-def test_skip_layer_norm_adds_and_normalises(rng):
+def test_skip_layer_norm_adds_and_normalizes(rng):
     x, y = normal(rng, 3, 2, 8, 1, 1), normal(rng, 3, 2, 8, 1, 1)
     beta, gamma, bias = normal(rng, 8), normal(rng, 8), normal(rng, 8)
     fields = {"type_id": 0, "ld": 8, "beta": beta, "gamma": gamma, "bias": bias}
     expected = normed(x + y + bias[:, None, None], (2,), EPS, gamma[:, None, None], beta[:, None, None])
-    engine = Engine(made("CustomSkipLayerNormPluginDynamic", **fields), [x, y], dynamic=True)
+    engine = Engine(create("CustomSkipLayerNormPluginDynamic", **fields), [x, y], dynamic=True)
     holds(engine(x, y), [expected])
     holds(engine(x[:1], y[:1]), [expected[:1]])
 
@@ -89,7 +89,7 @@ def attended(q, k, v, seen=True):
 
 
 @pytest.mark.parametrize("version", ["1", "4"])
-def test_qkv_to_context_sees_as_many_tokens_as_the_mask_says(rng, version):
+def test_qkv_to_context_uses_the_sequence_lengths_of_the_mask(rng, version):
     x, count = normal(rng, 5, 2, 36, 1, 1), np.int32([5, 3])
     got = run("CustomQKVToContextPluginDynamic", x, count, version=version, dynamic=version == "4",
               type_id=0, hidden_size=12, num_heads=3, has_mask=1)  # fmt: skip
@@ -99,7 +99,7 @@ def test_qkv_to_context_sees_as_many_tokens_as_the_mask_says(rng, version):
     holds(got, [expected.reshape(5, 2, 12, 1, 1)])
 
 
-def test_qkv_to_context_takes_batches_one_after_the_other(rng):
+def test_qkv_to_context_supports_packed_sequences(rng):
     x, starts = normal(rng, 8, 36, 1, 1), np.int32([0, 3, 8])
     mask, most = np.ones(8, np.int32), np.ones(5, np.int32)
     got = run("CustomQKVToContextPluginDynamic", x, mask, starts, most, version="2",
@@ -110,7 +110,7 @@ def test_qkv_to_context_takes_batches_one_after_the_other(rng):
     holds(got, [expected.reshape(8, 12, 1, 1)])
 
 
-def test_embeddings_are_summed_and_normalised(rng):
+def test_embeddings_are_summed_and_normalized(rng):
     words, kinds, places = normal(rng, 20, 8), normal(rng, 2, 8), normal(rng, 10, 8)
     beta, gamma = normal(rng, 8), normal(rng, 8)
     ids, kind = rng.integers(0, 20, (5, 2)).astype(np.int32), rng.integers(0, 2, (5, 2)).astype(np.int32)
@@ -134,7 +134,7 @@ def embedded(words, kinds, places, gamma):
 
 def test_half_types_in_fields_meet_float32_in_weakly_typed_networks(rng):
     words, kind, place = normal(rng, 5, 8), np.zeros((2, 8)), np.zeros((4, 8))
-    plugin = made("CustomEmbLayerNormPluginDynamic", output_fp16=1, **embedded(words, kind, place, 1.0))
+    plugin = create("CustomEmbLayerNormPluginDynamic", output_fp16=1, **embedded(words, kind, place, 1.0))
     builder = trt.Builder(trt.Logger())
     network, config = builder.create_network(), builder.create_builder_config()
     layer = added(network, [network.add_input(n, trt.int32, (4, 2)) for n in "xkm"], plugin)
@@ -223,15 +223,15 @@ def test_deformable_attention_samples_several_maps(rng):
         ("LReLU_TRT", [(3, 2), (3, 2)], {}, "AR406"),
     ],
 )
-def test_inputs_that_do_not_fit_are_refused(name, shapes, fields, code):
+def test_invalid_inputs_are_rejected(name, shapes, fields, code):
     with trt.strict(), pytest.raises(trt.errors.AnyrtError, match=code):
-        Engine(made(*name.split(":"), **fields), [np.zeros(s, np.float32) for s in shapes])
+        Engine(create(*name.split(":"), **fields), [np.zeros(s, np.float32) for s in shapes])
 
 
-def test_tables_that_do_not_fit_are_refused():
+def test_invalid_tables_are_rejected():
     names = "layernorm_beta", "layernorm_gamma", "word_embeddings", "token_type_embeddings"
     fields = {f"bert_embeddings_{n}": np.ones(8) for n in (*names, "position_embeddings")}
-    plugin = made(
+    plugin = create(
         "CustomEmbLayerNormPluginDynamic", **{**fields, "bert_embeddings_word_embeddings": np.ones(9)}
     )
     with trt.strict(), pytest.raises(trt.errors.ShapeError, match="AR123"):
@@ -242,7 +242,7 @@ STARTS = np.int32([0, 3, 4, 8])
 
 
 @pytest.mark.parametrize("version", ["2", "3", "4", "5"])
-def test_embeddings_of_packed_batches_count_places_from_where_each_begins(rng, version):
+def test_positions_of_packed_sequences_begin_at_zero(rng, version):
     words, kinds, places = normal(rng, 20, 6), normal(rng, 2, 6), normal(rng, 9, 6)
     ids, kind = rng.integers(0, 20, 8).astype(np.int32), rng.integers(0, 2, 8).astype(np.int32)
     sums = words[ids] + kinds[kind] + places[[0, 1, 2, 0, 0, 1, 2, 3]]
@@ -254,7 +254,7 @@ def test_embeddings_of_packed_batches_count_places_from_where_each_begins(rng, v
 
 
 @pytest.mark.parametrize(("version", "outputs"), [("3", 1), ("4", 2), ("7", 1), ("8", 2)])
-def test_entries_before_tokens_are_normalised_with_what_skips(rng, version, outputs):
+def test_skip_layer_norm_with_channels_before_tokens(rng, version, outputs):
     x, skip, gamma, beta = normal(rng, 1, 5, 5, 1), normal(rng, 1, 5, 5, 1), normal(rng, 5), normal(rng, 5)
     got = run("CustomSkipLayerNormPluginDynamic", x, skip, version=version, gamma=gamma, beta=beta)
     expected = normed((x + skip)[0, ..., 0].T, (1,), EPS, gamma, beta).T[None, ..., None]
@@ -262,7 +262,7 @@ def test_entries_before_tokens_are_normalised_with_what_skips(rng, version, outp
 
 
 @pytest.mark.parametrize("version", ["3", "6"])
-def test_attention_takes_entries_before_tokens(rng, version):
+def test_attention_with_channels_before_tokens(rng, version):
     x, name = normal(rng, 1, 36, 8, 1), "CustomQKVToContextPluginDynamic"
     got = run(name, x, STARTS, np.ones(4, np.int32), version=version, hidden_size=12, num_heads=3)
     rows, expected = x[0, ..., 0].astype(np.float64).reshape(3, 3, 4, 8), np.zeros((3, 4, 8))
@@ -271,7 +271,7 @@ def test_attention_takes_entries_before_tokens(rng, version):
     holds(got, [expected.reshape(1, 12, 8, 1)])
 
 
-def test_int32_may_be_named_as_float32():
+def test_int32_data_may_be_labelled_float32():
     kind = trt.PluginFieldType
     trt.init_libnvinfer_plugins(None, "")
     creator = trt.get_plugin_registry().get_creator("CustomQKVToContextPluginDynamic", "2", "")
@@ -286,7 +286,7 @@ def test_int32_may_be_named_as_float32():
 @pytest.mark.parametrize("version", ["3", "4", "7", "8"])
 def test_skip_layer_norm_before_tokens_runs_with_every_size(rng, version):
     beta, gamma = normal(rng, 6), normal(rng, 6)
-    plugin = made("CustomSkipLayerNormPluginDynamic", version, beta=beta, gamma=gamma)
+    plugin = create("CustomSkipLayerNormPluginDynamic", version, beta=beta, gamma=gamma)
     engine = Engine(plugin, [normal(rng, 1, 6, 6, 1)] * 2, dynamic=True)
     for count in (6, 12, 1, 0):
         x, y = normal(rng, 1, 6, count, 1), normal(rng, 1, 6, count, 1)
@@ -296,7 +296,7 @@ def test_skip_layer_norm_before_tokens_runs_with_every_size(rng, version):
 
 @pytest.mark.parametrize("version", ["3", "6"])
 def test_attention_before_tokens_runs_with_every_size(rng, version):
-    plugin = made("CustomQKVToContextPluginDynamic", version, hidden_size=12, num_heads=3, dq_probs=0.01)
+    plugin = create("CustomQKVToContextPluginDynamic", version, hidden_size=12, num_heads=3, dq_probs=0.01)
     arrays = [normal(rng, 1, 36, 8, 1), np.zeros(5, np.int32), np.zeros(5, np.int32)]
     engine = Engine(plugin, arrays, dynamic=True, fixed=(3,))
     for starts in ([0, 3, 8], [0, 5, 5, 9], [0]):
@@ -309,7 +309,7 @@ def test_attention_before_tokens_runs_with_every_size(rng, version):
 
 def test_embeddings_of_packed_batches_run_with_every_size(rng):
     words, kinds, places = normal(rng, 20, 6), normal(rng, 2, 6), normal(rng, 15, 6)
-    plugin = made("CustomEmbLayerNormPluginDynamic", "3", **embedded(words, kinds, places, 0.5))
+    plugin = create("CustomEmbLayerNormPluginDynamic", "3", **embedded(words, kinds, places, 0.5))
     engine = Engine(plugin, [np.zeros(n, np.int32) for n in (8, 8, 4, 5)], dynamic=True)
     for starts in ([0, 3, 3, 8], [0, 5], [0, 1, 2, 9, 12], [0]):
         ids, kind = (rng.integers(0, n, starts[-1]).astype(np.int32) for n in (20, 2))

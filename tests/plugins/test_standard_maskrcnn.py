@@ -1,4 +1,4 @@
-"""Proposals and detections of Mask R-CNN against one box after the other in NumPy."""
+"""Proposals and detections of Mask R-CNN against a loop over boxes in NumPy."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import anyrt as trt
-from tests.plugins.standards import Engine, holds, made, run
+from tests.plugins.standards import Engine, create, holds, run
 from tests.plugins.test_standard_detections import kept, scores
 
 SIZE = (3, 64, 96)
@@ -74,7 +74,7 @@ def inputs(rng, images):
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_proposals_are_the_best_boxes_around_anchors(rng, dynamic):
     s, deltas = inputs(rng, 2)
-    plugin = made("ProposalLayer_TRT", **NMS, prenms_topk=200, image_size=SIZE)
+    plugin = create("ProposalLayer_TRT", **NMS, prenms_topk=200, image_size=SIZE)
     engine = Engine(plugin, [s[..., None], deltas[..., None]], dynamic)
     want = np.stack([proposed(deltas[i].astype(np.float64), s[i, :, 1]) for i in range(2)])
     holds(engine(s[..., None], deltas[..., None]), [want], 1e-4)
@@ -128,7 +128,7 @@ def in_pixels(box, delta):
     ],
 )
 def test_detections_are_the_best_regions_of_each_class(rng, name, shift, first, scale, more):
-    plugin = made(name, num_classes=4, score_threshold=0.3, **NMS, **more)
+    plugin = create(name, num_classes=4, score_threshold=0.3, **NMS, **more)
     engine = Engine(plugin, regions(rng, 2, 20, 4, scale), dynamic=True)
     for images, many in ((2, 20), (4, 40), (1, 1), (2, 0)):
         values = regions(rng, images, many, 4, scale)
@@ -162,7 +162,7 @@ def test_proposals_of_several_maps_are_ranked_together(rng):
 
 
 @pytest.mark.rare
-def test_half_precision_comes_back_as_it_is(rng):
+def test_outputs_have_half_precision_like_inputs(rng):
     values = [x.astype(np.float16) for x in regions(rng, 1, 6, 3, 1.0)]
     (got,) = run("DetectionLayer_TRT", *values, num_classes=3, score_threshold=0.3, **NMS)
     assert got.dtype == np.float16
@@ -170,13 +170,13 @@ def test_half_precision_comes_back_as_it_is(rng):
     holds([got[0]], [detected(*wide, in_parts, 0)], 5e-3)
 
 
-def test_anchors_classes_and_fields_that_do_not_fit_are_refused(rng):
+def test_invalid_anchors_classes_and_fields_are_rejected(rng):
     s, deltas = inputs(rng, 1)
     with trt.strict(), pytest.raises(trt.errors.ShapeError, match=r"AR123.*rows for 5 anchors"):
         run("ProposalLayer_TRT", s[:, :5], deltas[:, :5], **NMS, prenms_topk=200, image_size=SIZE)
     with trt.strict(), pytest.raises(trt.errors.ShapeError, match=r"AR123.*input 0"):
         run("DetectionLayer_TRT", *regions(rng, 1, 5, 3, 1.0), num_classes=4, score_threshold=0.3, **NMS)
     with trt.strict(), pytest.raises(trt.errors.PluginError, match=r"AR822.*prenms_topk"):
-        made("ProposalLayer_TRT", **NMS)
+        create("ProposalLayer_TRT", **NMS)
     with trt.strict(), pytest.raises(trt.errors.ArgumentError, match="AR304"):
-        made("DetectionLayer_TRT", num_classes=0, score_threshold=0.3, **NMS)
+        create("DetectionLayer_TRT", num_classes=0, score_threshold=0.3, **NMS)

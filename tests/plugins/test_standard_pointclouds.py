@@ -1,4 +1,4 @@
-"""Pillars of points, and boxes that are seen in them, one after the other in NumPy."""
+"""Pillars of point clouds, and decoded boxes, against loops in NumPy."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import anyrt as trt
-from tests.plugins.standards import Engine, holds, made, run
+from tests.plugins.standards import Engine, create, holds, run
 
 AREA = [-8.0, -4.0, -3.0, 8.0, 4.0, 1.0]
 BOXES = {"point_cloud_range": AREA, "anchor_bottom_height": [-1.5, -0.5], "score_thresh": 0.6,
@@ -41,7 +41,7 @@ def maps(rng, *shape):
 
 
 def test_boxes_above_the_threshold_come_first(rng):
-    engine = Engine(made("DecodeBbox3DPlugin", **BOXES), maps(rng, 2, 3, 4), dynamic=True)
+    engine = Engine(create("DecodeBbox3DPlugin", **BOXES), maps(rng, 2, 3, 4), dynamic=True)
     for images, high, wide in ((2, 3, 4), (4, 6, 8), (1, 1, 1), (0, 3, 4)):
         values = maps(rng, images, high, wide)
         got, count = engine(*values)
@@ -53,43 +53,43 @@ def test_boxes_above_the_threshold_come_first(rng):
         holds([got], [want], 1e-4)
 
 
-def gathered(points, count, most=3, room=12, wanted=10):
+def gathered(points, count, most=3, room=12, values=10):
     """Features and cells of one image's pillars."""
     cells = {}
     for p in points[:count].astype(np.float64):
         if (p[:3] >= AREA[:3]).all() and (p[:3] < AREA[3:]).all():
             cells.setdefault((int((p[1] + 4) // 2), int((p[0] + 8) // 2)), []).append(p)
-    features, coords = np.zeros((room, most, wanted)), np.zeros((room, 4))
+    features, coords = np.zeros((room, most, values)), np.zeros((room, 4))
     for k, (y, x) in enumerate(sorted(cells)[:room]):
         held = np.array(cells[y, x][:most])
         middle = [x * 2 - 7, y * 2 - 3, -1]
         rows = np.concatenate([held, held[:, :3] - held[:, :3].mean(0), held[:, :3] - middle], 1)
-        features[k, : len(held)], coords[k] = rows[:, :wanted], (0, 0, y, x)
+        features[k, : len(held)], coords[k] = rows[:, :values], (0, 0, y, x)
     return features, coords, min(len(cells), room)
 
 
 def cloud(rng, images, many, numbers):
-    """Points, some outside, and how many of them count."""
+    """Points, some outside the range, and the number of valid ones."""
     points = rng.uniform(-9, 9, (images, many, numbers)) * ([1, 0.5, 0.3] + [1] * (numbers - 3))
     return points.astype(np.float32), rng.integers(many // 2, many + 1, images).astype(np.int32)
 
 
 @pytest.mark.parametrize(("numbers", "expected"), [(4, 10), (5, 11), (4, 6)])
 def test_points_are_gathered_in_pillars(rng, numbers, expected):
-    plugin = made("VoxelGeneratorPlugin", **{**PILLARS, "voxel_feature_num": expected})
+    plugin = create("VoxelGeneratorPlugin", **{**PILLARS, "voxel_feature_num": expected})
     engine = Engine(plugin, cloud(rng, 2, 50, numbers), dynamic=True, fixed=[2])
     for images, many in ((2, 50), (4, 100), (1, 1), (2, 0), (0, 50)):
         points, counts = cloud(rng, images, many, numbers)
         features, coords, count = engine(points, counts)
         for i in range(images):
-            want = gathered(points[i], counts[i], wanted=expected)
+            want = gathered(points[i], counts[i], values=expected)
             holds([features[i], coords[i]], want[:2], 1e-4)
             assert count[i] == want[2]
     assert [x.dtype for x in (features, coords, count)] == [np.float32, np.int32, np.int32]
 
 
 def test_few_points_fill_few_pillars(rng):
-    plugin = made("VoxelGeneratorPlugin", **PILLARS)
+    plugin = create("VoxelGeneratorPlugin", **PILLARS)
     values = cloud(rng, 1, 1, 4)
     features, coords, count = Engine(plugin, values)(values[0], np.int32([0]))
     assert not features.any()
@@ -97,12 +97,12 @@ def test_few_points_fill_few_pillars(rng):
     assert count.tolist() == [0]
 
 
-def test_numbers_that_do_not_fit_are_refused(rng):
-    with trt.strict(), pytest.raises(trt.errors.ArgumentError, match=r"AR304.*15 numbers of anchors"):
+def test_wrong_numbers_of_values_are_rejected(rng):
+    with trt.strict(), pytest.raises(trt.errors.ArgumentError, match=r"AR304.*15 values of anchors"):
         run("DecodeBbox3DPlugin", *maps(rng, 1, 2, 2), **{**BOXES, "anchors": [1.0] * 15})
     with trt.strict(), pytest.raises(trt.errors.ShapeError, match=r"AR123.*input 1"):
         run("DecodeBbox3DPlugin", *(x[..., :8] for x in maps(rng, 1, 2, 2)), **BOXES)
-    with trt.strict(), pytest.raises(trt.errors.ShapeError, match=r"AR123.*6 numbers"):
+    with trt.strict(), pytest.raises(trt.errors.ShapeError, match=r"AR123.*6 values"):
         run("VoxelGeneratorPlugin", *cloud(rng, 1, 5, 6), **PILLARS)
     with trt.strict(), pytest.raises(trt.errors.ArgumentError, match=r"AR304.*voxel_feature_num 11"):
         run("VoxelGeneratorPlugin", *cloud(rng, 1, 5, 4), **{**PILLARS, "voxel_feature_num": 11})

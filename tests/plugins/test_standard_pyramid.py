@@ -1,4 +1,4 @@
-"""Regions pooled from pyramids of maps, one bin after the other in NumPy."""
+"""Pooling of regions from pyramids of maps, against a loop over bins in NumPy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import anyrt as trt
-from tests.plugins.standards import Engine, holds, made, run
+from tests.plugins.standards import Engine, create, holds, run
 
 IMAGE = (128, 96)
 MODES = {0: (0.0, 0.0), 1: (0.0, 0.5), 2: (0.5, 0.5)}  # what is taken from corners, and added to samples
@@ -70,7 +70,7 @@ def aligned(rois, maps, bins, ratio=0, mode=2, scale=60, grown=0, limit=None):
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("ratio", [0, 1, 3])
 @pytest.mark.parametrize("mode", [-1, 0, 1, 2])
-def test_regions_are_means_of_samples_of_the_map_that_fits(rng, mode, ratio):
+def test_regions_are_means_of_samples_of_the_selected_map(rng, mode, ratio):
     rois, maps = regions(rng), pyramid(rng)
     got = run("PyramidROIAlign_TRT", rois, *maps, pooled_size=3, image_size=IMAGE, fpn_scale=60,
               roi_coords_transform=mode, sampling_ratio=ratio)  # fmt: skip
@@ -80,8 +80,10 @@ def test_regions_are_means_of_samples_of_the_map_that_fits(rng, mode, ratio):
 @pytest.mark.sampled(2)
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("ratio", [0, 2])
-def test_images_regions_and_maps_are_open(rng, ratio):
-    plugin = made("PyramidROIAlign_TRT", pooled_size=2, image_size=IMAGE, fpn_scale=60, sampling_ratio=ratio)
+def test_images_regions_and_maps_may_be_dynamic(rng, ratio):
+    plugin = create(
+        "PyramidROIAlign_TRT", pooled_size=2, image_size=IMAGE, fpn_scale=60, sampling_ratio=ratio
+    )
     engine = Engine(plugin, [regions(rng), *pyramid(rng)], dynamic=True)
     for images, many, channels in ((2, 9, 3), (4, 18, 6), (1, 1, 1)):
         rois, maps = regions(rng, images, many), pyramid(rng, images, channels)
@@ -90,7 +92,7 @@ def test_images_regions_and_maps_are_open(rng, ratio):
     assert engine(regions(rng, 0, 3), *pyramid(rng, 0))[0].shape == (0, 3, 3, 2, 2)
 
 
-def test_corners_may_be_parts_of_the_image_with_y_first(rng):
+def test_corners_may_be_fractions_of_the_image_with_y_first(rng):
     rois, maps = regions(rng), pyramid(rng)
     parts = (rois / np.float32([96, 128, 96, 128]))[..., [1, 0, 3, 2]]
     got = run("PyramidROIAlign_TRT", parts, *maps, pooled_size=2, image_size=IMAGE, fpn_scale=60,
@@ -99,7 +101,7 @@ def test_corners_may_be_parts_of_the_image_with_y_first(rng):
 
 
 @pytest.mark.rare
-def test_areas_may_count_a_pixel_more_on_each_side(rng):
+def test_areas_may_include_both_ends(rng):
     rois = np.float32([[[10, 10, 39.5, 39.5]]])  # 29.5 pixels wide; from 30 on the second map is read
     maps = pyramid(rng, 1)
     for grown in (0, 1):
@@ -108,7 +110,7 @@ def test_areas_may_count_a_pixel_more_on_each_side(rng):
         holds(got, [aligned(rois, maps, 2, grown=grown)], 2e-4)
 
 
-def test_the_legacy_form_takes_one_sample_of_each_bin_corners_included(rng):
+def test_the_legacy_mode_reads_one_sample_of_each_bin(rng):
     rois, maps = regions(rng), pyramid(rng)
     parts = (rois / np.float32([96, 128, 96, 128]))[..., [1, 0, 3, 2]]
     got = run("PyramidROIAlign_TRT", parts, *maps, pooled_size=3, legacy=1)
@@ -125,7 +127,7 @@ def test_maps_of_half_precision_are_summed_in_float32(rng):
     holds([got], [aligned(rois, maps, 2)], 5e-3)
 
 
-def test_crops_take_the_middle_of_bins_and_leave_out_what_reaches_beyond(rng):
+def test_crops_read_the_center_of_bins_and_zero_regions_outside(rng):
     maps, boxes = pyramid(rng, 1, levels=5), np.float32([[[4, 6, 30, 90], [-1, 0, 9, 9], [8, 9, 8, 20]]])
     image = {"image_size": (3, *IMAGE), "pooled_size": 3}
     (got,) = run("MultilevelCropAndResize_TRT", boxes, *maps, **image)
@@ -149,8 +151,8 @@ def test_larger_crops_read_later_maps(rng, side):
 
 
 @pytest.mark.rare
-def test_crops_of_open_sizes(rng):
-    plugin = made("MultilevelCropAndResize_TRT", pooled_size=2, image_size=(3, *IMAGE))
+def test_crops_of_dynamic_shapes(rng):
+    plugin = create("MultilevelCropAndResize_TRT", pooled_size=2, image_size=(3, *IMAGE))
     first = [np.abs(regions(rng, 2, 3)), *pyramid(rng, 2, 2, 5)]
     engine = Engine(plugin, first, dynamic=True)
     assert engine(*first)[0].shape == (2, 3, 2, 2, 2)
@@ -159,7 +161,7 @@ def test_crops_of_open_sizes(rng):
     assert engine(first[0][:, :0], *first[1:])[0].shape == (2, 0, 2, 2, 2)
 
 
-def test_maps_and_regions_that_do_not_fit_are_refused(rng):
+def test_invalid_maps_and_regions_are_rejected(rng):
     rois, maps = regions(rng), pyramid(rng)
     for wrong in ([rois[..., :3], *maps], [rois, *maps[:3], maps[3][:, :2]], [rois[0], *maps]):
         with trt.strict(), pytest.raises(trt.errors.ShapeError, match="AR123"):
@@ -168,4 +170,4 @@ def test_maps_and_regions_that_do_not_fit_are_refused(rng):
         run("PyramidROIAlign_TRT", rois, *maps[:3])
     for fields in ({"pooled_size": 0}, {"image_size": [64]}, {"roi_coords_transform": 3}, {"fpn_scale": 1.5}):
         with trt.strict(), pytest.raises(trt.errors.ArgumentError, match="AR304"):
-            made("PyramidROIAlign_TRT", **fields)
+            create("PyramidROIAlign_TRT", **fields)

@@ -1,4 +1,4 @@
-"""Regions, offsets and stored elements among the standard plug-ins, against NumPy."""
+"""Regions, deformable convolutions and scattered elements among the standard plug-ins, against NumPy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from onnx.reference import ReferenceEvaluator
 
 import anyrt as trt
 from tests.onnx.conftest import of_node
-from tests.plugins.standards import Engine, holds, made, run
+from tests.plugins.standards import Engine, create, holds, run
 
 
 def normal(rng, *shape):
@@ -26,7 +26,7 @@ def by_onnx(op, *arrays, opset=21, **attributes):
 
 
 @pytest.mark.parametrize(("half", "mode"), [(1, 1), (0, 0)])
-def test_regions_are_pooled_as_onnx_has_them(rng, half, mode):
+def test_regions_are_pooled_as_in_onnx(rng, half, mode):
     x, of = normal(rng, 2, 3, 10, 12), np.int32([0, 1, 1, 0])
     corners = rng.uniform(0, 8, (4, 2))
     rois = np.concatenate([corners, corners + rng.uniform(1, 6, (4, 2))], 1).astype(np.float32)
@@ -37,7 +37,7 @@ def test_regions_are_pooled_as_onnx_has_them(rng, half, mode):
     holds(got, by_onnx("RoiAlign", x, rois, of.astype(np.int64), **words, **sizes), 1e-4)
 
 
-def test_crops_are_between_four_neighbours_and_zero_outside(rng):
+def test_crops_are_bilinear_and_zero_outside(rng):
     x, rois = normal(rng, 2, 3, 6, 7), rng.uniform(-0.1, 1.1, (2, 4, 4, 1)).astype(np.float32)
     expected = np.zeros((2, 4, 3, 5, 2))
     for n, b, i, j in np.ndindex(2, 4, 5, 2):
@@ -46,7 +46,7 @@ def test_crops_are_between_four_neighbours_and_zero_outside(rng):
         if 0 <= y <= 5 and 0 <= left <= 6:
             shares = [np.maximum(1 - abs(p - np.arange(m)), 0) for p, m in ((y, 6), (left, 7))]
             expected[n, b, :, i, j] = np.einsum("chw,h,w->c", x[n], *shares)
-    engine = Engine(made("CropAndResizeDynamic", crop_height=5, crop_width=2), [x, rois], dynamic=True)
+    engine = Engine(create("CropAndResizeDynamic", crop_height=5, crop_width=2), [x, rois], dynamic=True)
     holds(engine(x, rois), [expected])
     holds(engine(x[:1], rois[:1, :2]), [expected[:1, :2]])
 
@@ -71,7 +71,7 @@ def test_elements_are_stored_and_combined(rng):
     holds(run("ScatterND", x, rows, v[:2]), [expected])
 
 
-def test_pillars_beyond_their_number_are_left_out(rng):
+def test_pillars_beyond_the_count_are_ignored(rng):
     voxels, count = normal(rng, 2, 5, 3), np.int32([5, 2])
     cells = np.stack([rng.permutation(12)[:5] for _ in range(2)])
     coords = np.zeros((2, 5, 4), np.int32)
@@ -83,14 +83,14 @@ def test_pillars_beyond_their_number_are_left_out(rng):
     holds(run("PillarScatterPlugin", voxels, coords, count, dense_shape=[3, 4], dynamic=True), [expected])
 
 
-def test_channels_of_coordinates_are_behind(rng):
+def test_channels_of_coordinates_come_last(rng):
     x = normal(rng, 2, 3, 5, 4)
     rows, columns = np.meshgrid(np.linspace(-1, 1, 5), np.linspace(-1, 1, 4), indexing="ij")
     planes = np.broadcast_to(np.stack([rows, columns]), (2, 2, 5, 4))
     holds(run("CoordConvAC", x, dynamic=True), [np.concatenate([x, planes], 1)])
 
 
-def test_elements_of_images_are_laid_side_by_side(rng):
+def test_elements_of_images_are_concatenated(rng):
     x, y = normal(rng, 2, 2, 2, 2), normal(rng, 2, 3, 2, 2)
     expected = np.concatenate([x.reshape(2, -1), y.reshape(2, -1)], 1)[..., None, None]
     holds(run("FlattenConcat_TRT", x, y, axis=1, ignoreBatch=0, dynamic=True), [expected])
@@ -110,7 +110,7 @@ def test_reorg_takes_every_other_element_as_darknet_does():
 
 def test_reorg_takes_images_of_every_size():
     x = np.arange(2 * 4 * 6 * 8, dtype=np.float32).reshape(2, 4, 6, 8)
-    engine = Engine(made("Reorg_TRT", "2", stride=2), [x], dynamic=True, fixed=(1,))
+    engine = Engine(create("Reorg_TRT", "2", stride=2), [x], dynamic=True, fixed=(1,))
     for part in (x, x[:1], x[:, :, :2, :4], x[:0], x[:, :, :0]):
         b, _, h, w = part.shape
         expected = part.reshape(b, 1, h, 2, w, 2).transpose(0, 3, 5, 1, 2, 4).reshape(b, 16, h // 2, w // 2)
@@ -134,6 +134,6 @@ def test_region_has_chances_and_sigmoids(rng):
         ("ScatterElements", [(2, 2)], {}, "AR406"),
     ],
 )
-def test_inputs_that_do_not_fit_are_refused(name, shapes, fields, code):
+def test_invalid_inputs_are_rejected(name, shapes, fields, code):
     with trt.strict(), pytest.raises(trt.errors.AnyrtError, match=code):
-        Engine(made(name, **fields), [np.zeros(s, np.float32) for s in shapes])
+        Engine(create(name, **fields), [np.zeros(s, np.float32) for s in shapes])

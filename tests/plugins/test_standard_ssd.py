@@ -1,4 +1,4 @@
-"""The end of SSD among the standard plug-ins, against NumPy."""
+"""NMS_TRT, the last layer of SSD, against NumPy."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import anyrt as trt
-from tests.plugins.standards import Engine, holds, made, run
-from tests.plugins.test_standard_detections import boxes, scores, wanted
+from tests.plugins.standards import Engine, create, holds, run
+from tests.plugins.test_standard_detections import boxes, reference, scores
 
 FIELDS = {"numClasses": 3, "topK": 40, "keepTopK": 8, "confidenceThreshold": 0.3, "nmsThreshold": 0.4,
           "inputOrder": [0, 1, 2], "backgroundLabelId": 0}  # fmt: skip
@@ -26,8 +26,8 @@ def decoded(code, moved, corners):
     return np.concatenate([center - half, center + half], -1)
 
 
-def given(rng, images, many):
-    """Priors below 1, little moves, and scores."""
+def inputs(rng, images, many):
+    """Priors below 1, small moves, and scores."""
     corners = boxes(rng, 1, many) / 16
     spread = np.full((1, many, 4), 0.1, np.float32)
     priors = np.stack([corners.reshape(1, -1), spread.reshape(1, -1)], 1)[..., None]
@@ -38,7 +38,7 @@ def given(rng, images, many):
 
 
 def rows(result, images):
-    """What is kept as rows of seven numbers."""
+    """The selected boxes as rows of seven values."""
     count, box, score, label = result
     image = np.broadcast_to(np.arange(images)[:, None], score.shape)
     table = np.concatenate([np.stack([image, label, score], -1), box.clip(0, 1)], -1)
@@ -48,24 +48,28 @@ def rows(result, images):
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("code", range(4))
 def test_boxes_are_decoded_from_priors(rng, code):
-    corners, moved, s, arrays = given(rng, 2, 30)
+    corners, moved, s, arrays = inputs(rng, 2, 30)
     got = run("NMS_TRT", *arrays, codeType=code, **FIELDS)
-    actual = wanted(decoded(code, moved, corners).astype(np.float32), s, 8, 0.3, 0.4, empty=-1, background=0)
+    actual = reference(
+        decoded(code, moved, corners).astype(np.float32), s, 8, 0.3, 0.4, empty=-1, background=0
+    )
     table, count = rows(actual, 2)
     holds([got[0], got[1].view(np.int32)], [table, count], 1e-4)
 
 
-def test_batches_are_open(rng):
-    arrays = given(rng, 2, 20)[3]
-    engine = Engine(made("NMSDynamic_TRT", codeType=1, **FIELDS), arrays, dynamic=True)
+def test_batches_may_be_dynamic(rng):
+    arrays = inputs(rng, 2, 20)[3]
+    engine = Engine(create("NMSDynamic_TRT", codeType=1, **FIELDS), arrays, dynamic=True)
     for images, many in ((2, 20), (4, 40), (1, 3)):
-        corners, moved, s, arrays = given(rng, images, many)
+        corners, moved, s, arrays = inputs(rng, images, many)
         table, count = engine(*arrays)
-        actual = wanted(decoded(1, moved, corners).astype(np.float32), s, 8, 0.3, 0.4, empty=-1, background=0)
+        actual = reference(
+            decoded(1, moved, corners).astype(np.float32), s, 8, 0.3, 0.4, empty=-1, background=0
+        )
         holds([table, count.view(np.int32)], rows(actual, images), 1e-4)
 
 
-def test_orders_that_are_none_are_refused(rng):
-    plugin = made("NMS_TRT", **{**FIELDS, "inputOrder": [0, 1, 1]})
+def test_an_invalid_input_order_is_rejected(rng):
+    plugin = create("NMS_TRT", **{**FIELDS, "inputOrder": [0, 1, 1]})
     with trt.strict(), pytest.raises(trt.errors.ArgumentError, match="AR304"):
-        Engine(plugin, given(rng, 1, 4)[3])
+        Engine(plugin, inputs(rng, 1, 4)[3])

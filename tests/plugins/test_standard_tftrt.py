@@ -1,4 +1,4 @@
-"""EfficientNMS for TensorFlow's combined suppression, against one box after the other in NumPy."""
+"""EfficientNMS for TensorFlow's combined suppression, against a loop over boxes in NumPy."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import anyrt as trt
-from tests.plugins.standards import Engine, holds, made, run
+from tests.plugins.standards import Engine, create, holds, run
 from tests.plugins.test_standard_detections import boxes, kept, scores
 
 EXPLICIT, IMPLICIT = "EfficientNMS_Explicit_TF_TRT", "EfficientNMS_Implicit_TF_TRT"
@@ -37,8 +37,8 @@ def limited(x, s, room, each, size=None, clip=False):
 
 @pytest.mark.parametrize("own", [(), (3,)])
 @pytest.mark.parametrize("each", [1, 3])
-def test_no_more_boxes_of_a_class_are_kept_than_asked_for(rng, each, own):
-    plugin = made(EXPLICIT, **FIELDS, max_output_size_per_class=each)
+def test_the_number_of_boxes_of_a_class_is_limited(rng, each, own):
+    plugin = create(EXPLICIT, **FIELDS, max_output_size_per_class=each)
     engine = Engine(plugin, [boxes(rng, 2, 40, *own), scores(rng, 2, 40, 3)], dynamic=True)
     for images, many in ((2, 40), (4, 80), (1, 1)):
         x, s = boxes(rng, images, many, *own), scores(rng, images, many, 3)
@@ -48,7 +48,7 @@ def test_no_more_boxes_of_a_class_are_kept_than_asked_for(rng, each, own):
 
 
 @pytest.mark.rare
-def test_any_number_of_a_class_is_kept_where_none_is_asked_for(rng):
+def test_the_number_of_boxes_of_a_class_is_unlimited_by_default(rng):
     x, s = boxes(rng, 1, 40), scores(rng, 1, 40, 2)
     holds(run(EXPLICIT, x, s, **FIELDS), limited(x, s, 12, 99))
     assert run(EXPLICIT, x, s, **FIELDS, max_output_size_per_class=0)[0].tolist() == [[0]]
@@ -58,7 +58,7 @@ def test_any_number_of_a_class_is_kept_where_none_is_asked_for(rng):
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_padding_per_class_leaves_room_for_what_classes_may_fill(rng, dynamic):
     x, s = boxes(rng, 2, 30), scores(rng, 2, 30, 3)
-    plugin = made(EXPLICIT, **FIELDS, max_output_size_per_class=2, pad_per_class=1)
+    plugin = create(EXPLICIT, **FIELDS, max_output_size_per_class=2, pad_per_class=1)
     engine = Engine(plugin, [x, s], dynamic)
     holds(engine(x, s), limited(x, s, 12, 2, size=6))
     if dynamic:
@@ -75,25 +75,25 @@ def test_boxes_are_clipped_and_counts_have_one_axis_where_batches_are_implicit(r
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("shape", [(0, 30, 3), (2, 0, 3), (2, 30, 0)])
-def test_of_nothing_nothing_is_kept(rng, shape):
+def test_empty_inputs_select_nothing(rng, shape):
     got = run(EXPLICIT, boxes(rng, *shape[:2]), scores(rng, *shape), **FIELDS, max_output_size_per_class=2)
     assert got[1].shape == (shape[0], 12, 4)
     assert not any(y.any() for y in got)
 
 
-def test_half_precision_comes_back_as_it_is(rng):
+def test_outputs_have_half_precision_like_inputs(rng):
     x, s = boxes(rng, 1, 8).astype(np.float16), scores(rng, 1, 8, 2).astype(np.float16)
     got = run(EXPLICIT, x, s, **FIELDS, max_output_size_per_class=2)
     assert [y.dtype for y in got] == [np.int32, np.float16, np.float16, np.int32]
     holds(got, limited(x.astype(np.float32), s.astype(np.float32), 12, 2), 1e-3)
 
 
-def test_fields_and_inputs_that_do_not_fit_are_refused(rng):
+def test_invalid_fields_and_inputs_are_rejected(rng):
     for fields in ({"max_total_size": 0}, {"pad_per_class": 2}, {"iou_threshold": 1}):
         with trt.strict(), pytest.raises(trt.errors.ArgumentError, match="AR304"):
-            made(EXPLICIT, **fields)
+            create(EXPLICIT, **fields)
     x = boxes(rng, 1, 8)
-    with trt.strict(), pytest.raises(trt.errors.ShapeError, match=r"AR123.*3 numbers"):
+    with trt.strict(), pytest.raises(trt.errors.ShapeError, match=r"AR123.*3 values"):
         run(EXPLICIT, x[..., :3], scores(rng, 1, 8, 2))
     with trt.strict(), pytest.raises(trt.errors.GraphError, match="AR406"):
         run(EXPLICIT, x)

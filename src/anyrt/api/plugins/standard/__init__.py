@@ -1,9 +1,9 @@
-"""The plug-ins that TensorRT brings along, by family, as compositions of layers, which fuse as others do.
+"""The plug-ins that TensorRT ships, as compositions of layers, which fuse like any other layers.
 
 >>> sorted(s.name for s in STANDARD if "NMS" in s.name)[:2]
 ['BatchedNMSDynamic_TRT', 'BatchedNMS_TRT']
 
-A file here that defines a tuple `PLUGINS` is enough to add one.
+To add a plug-in, add a module with a tuple `PLUGINS` to this folder.
 """
 
 from __future__ import annotations

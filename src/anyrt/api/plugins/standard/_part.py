@@ -1,4 +1,4 @@
-"""What compositions are written with: layers as functions of tensors, the plug-in's inputs and its fields.
+"""The argument of compositions: layers as functions of tensors, the plug-in's inputs and its fields.
 
 def clip(part: Part) -> Tensor:
     return part.inputs[0].clip(part.real("clipMin"), part.real("clipMax"))
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class Part(Layers):
-    """A plug-in while it becomes layers: its inputs, and its fields by type."""
+    """The inputs and fields of a plug-in, and the methods that add layers for it."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Part(Layers):
 
     @property
     def names(self) -> Sequence[str]:
-        """The names of its fields."""
+        """The names of the fields."""
         return list(self._values)
 
     def _typed(self, name: str, kind: type[T]) -> T:
@@ -55,32 +55,32 @@ class Part(Layers):
         return value
 
     def whole(self, name: str) -> int:
-        """A field that is a whole number."""
+        """The value of an integer field."""
         return self._typed(name, int)
 
     def real(self, name: str) -> float:
-        """A field that is a real number."""
+        """The value of a float field."""
         return float(self._typed(name, float))
 
     def text(self, name: str) -> str:
-        """A field that is a text."""
+        """The value of a text field."""
         return self._typed(name, str)
 
     def wholes(self, name: str) -> tuple[int, ...]:
-        """A field of several whole numbers."""
+        """The value of a field of several integers."""
         return self._typed(name, tuple)
 
     def reals(self, name: str) -> tuple[float, ...]:
-        """A field of several real numbers."""
+        """The value of a field of several floats."""
         return self._typed(name, tuple)
 
-    def held_in(self, name: str) -> Array:
-        """A field that is weights, none where it is not given."""
+    def array(self, name: str) -> Array:
+        """The value of a field of weights; empty if it is not set."""
         value = self._values[name]
         return np.empty(0, np.float32) if value is None else np.asarray(value)
 
     def optional(self, i: int) -> Tensor | None:
-        """Input `i`, None where there are fewer."""
+        """Input `i`; None if there are fewer."""
         return self.inputs[i] if i < len(self.inputs) else None
 
     def of_rank(self, i: int, *ranks: int) -> Tensor:
@@ -92,14 +92,15 @@ class Part(Layers):
         return x
 
     def axis(self, name: str, x: Tensor) -> int:
-        """A field that is an axis of `x`, from 0 on; ArgumentError AR302 for another number."""
+        """The value of a field that is an axis of `x`, not negative; ArgumentError AR302 for any other
+        number."""
         axis = self.whole(name)
         if not -x.rank <= axis < x.rank:
             raise ArgumentError("AR302", self.where, f"{name} {axis}", f"an axis of rank {x.rank}")
         return axis % x.rank
 
     def choice(self, name: str, table: Mapping[str, T]) -> T:
-        """What `table` has for a field that is one of its words; ArgumentError AR304 for another one."""
+        """The entry of `table` for the value of a text field; ArgumentError AR304 if there is none."""
         word = self.text(name)
         if word not in table:
             raise ArgumentError("AR304", self.where, f"{name} {word[:40]!r}", f"one of {', '.join(table)}")
@@ -109,15 +110,15 @@ class Part(Layers):
 def composed(
     standard: Standard, version: str, name: str, values: Mapping[str, FieldValue], operands: Sequence[Value]
 ) -> tuple[Value, ...]:
-    """The values of the outputs of a plug-in whose inputs have these values; `name`: of its layer."""
+    """The outputs of a plug-in on `operands`; `name`: the name of its layer."""
     least, most = standard.inputs
     if not least <= len(operands) <= most:
         wanted = f"{least}" if least == most else f"{least} to {most}"
         raise GraphError("AR406", name, f"{len(operands)} inputs", f"{wanted} for {standard.name}")
-    # Not by create_network, which refuses flags without EXPLICIT_BATCH where the API is that of 8.6.
+    # Not by create_network, which rejects flags without EXPLICIT_BATCH if the API is that of 8.6.
     network = INetworkDefinition(Builder(Silence()), 1 << NetworkDefinitionCreationFlag.STRONGLY_TYPED)
     state = state_of(network)
-    state.node = standard  # one layer to who uses it
+    state.node = standard  # reports show it as one layer
     inputs = [_input(state, f"{name}.{k}", value) for k, value in enumerate(operands)]
     try:
         with strict():
@@ -132,7 +133,7 @@ def composed(
 
 
 def _input(network: NetworkState, name: str, value: Value) -> ITensor:
-    """A tensor of the network that is this value."""
+    """A tensor of the network with this value."""
     tensor = ITensor(network, name, None, 0)
     state = state_of(tensor)
     state.dtype = value.dtype

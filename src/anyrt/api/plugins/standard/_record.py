@@ -1,4 +1,4 @@
-"""What a standard plug-in's file fills in: a `Standard` record, from which creators and layers follow.
+"""The record of a standard plug-in, `Standard`, from which its creator and layers are generated.
 
 def gelu(part: Part) -> Tensor:
     return part.activation(ActivationType.GELU_ERF, part.inputs[0])
@@ -32,9 +32,9 @@ INF: Final = float("inf")
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field by its name. `default` says what it is, too: one number, a text, a tuple of numbers, or weights
-    (None); low, high: between which numbers may lie; count: how many there are, 0 for any number of them;
-    needed: whether there is no plug-in without it."""
+    """A field. The type of `default` is the type of the field: a number, a text, a tuple of numbers, or
+    weights (None). low, high: the range of numbers; count: their number, 0 for any; needed: whether it is
+    required."""
 
     name: str
     default: FieldValue
@@ -45,7 +45,7 @@ class Field:
 
     @property
     def types(self) -> tuple[PluginFieldType, ...]:
-        """The types that it may have, the first of them as TensorRT has it."""
+        """The accepted types; the first is TensorRT's."""
         first = self.default[0] if isinstance(self.default, tuple) else self.default
         match first:
             case int():
@@ -58,9 +58,9 @@ class Field:
                 return REAL
 
     def read(self, field: PluginField, where: str) -> FieldValue:
-        """The value that `given` has; ArgumentError AR304 where it is none for this field."""
+        """The value of `field`; ArgumentError AR304 for a wrong type or value."""
         where = f"{where}: field {self.name}"
-        # Programs name int32 as FLOAT32 where TensorRT's creator reads it without a look at that.
+        # Programs label int32 data as FLOAT32, because TensorRT's creators ignore the label.
         buffer = buffer_of(field)
         whole = (
             self.types is WHOLE and field.type in REAL and buffer is not None and buffer.dtype.kind in "iu"
@@ -90,10 +90,11 @@ def _between(low: float, high: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Standard:
-    """A plug-in: its name and versions, its fields, and the tensors that it makes of its inputs.
+    """A plug-in: its name and versions, its fields, and the composition that computes its outputs.
 
-    inputs: the least and the greatest number of them; outputs: how many there are, or the field that says so;
-    v3: the versions that are plug-ins of version 3. A composition asks `part.version` where versions differ.
+    inputs: the minimum and maximum number of inputs; outputs: the number of outputs, or the field that has
+    it; v3: the versions that are plug-ins of version 3. A composition reads `part.version` if versions
+    differ.
     """
 
     name: str
@@ -105,16 +106,16 @@ class Standard:
     outputs: int | str = 1
 
     def output_count(self, values: Mapping[str, FieldValue]) -> int:
-        """How many outputs there are with these fields."""
+        """The number of outputs for these fields."""
         count = self.outputs if isinstance(self.outputs, int) else values[self.outputs]
         assert isinstance(count, int), f"{self.name} has {count!r} outputs"
         return count
 
     def read(self, fields: Sequence[PluginField]) -> Mapping[str, FieldValue]:
-        """The value of each field, its default where it is not given.
+        """The value of each field, or its default.
 
-        Raises PluginError AR823 for a field that there is not, AR822 without one that must be there,
-        ArgumentError AR304 for a wrong type or value."""
+        Raises PluginError AR823 for an unknown field, AR822 for a missing required field, ArgumentError AR304
+        for a wrong type or value."""
         values = {f.name: f.default for f in self.fields}
         specs = {f.name: f for f in self.fields}
         for field in fields:

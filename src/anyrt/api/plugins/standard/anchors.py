@@ -1,4 +1,4 @@
-"""Boxes that follow from sizes alone, PriorBox_TRT and GridAnchor_TRT, and the places of detections,
+"""Anchor boxes of feature maps, PriorBox_TRT and GridAnchor_TRT, and the boxes of detections,
 SpecialSlice_TRT."""
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from anyrt.api.plugins.standard._record import Field, Standard
 from anyrt.core.errors import ArgumentError, ShapeError
 from anyrt.ops._record import Array
 
-NONE = (0.0,)  # a list of sizes that was not given
+NONE = (0.0,)  # the default of a list of sizes that is not set
 
 
 def prior_boxes(part: Part) -> Tensor:
-    """Boxes around the middle of each cell of a feature map, as parts of the image, in the order of Caffe's
-    SSD; then how much each number of them varies: (images, 2, 4 · boxes, 1)."""
+    """Boxes around the center of each cell of a feature map, as fractions of the image, in the order of
+    Caffe's SSD, then the variances of their coordinates: (images, 2, 4 · boxes, 1)."""
     features, image = part.of_rank(0, 4), part.of_rank(1, 4)
     rows, columns, high, wide = (*features.sizes[2:], *image.sizes[2:])
     high, wide = part.whole("imgH") or high, part.whole("imgW") or wide
@@ -34,12 +34,12 @@ def prior_boxes(part: Part) -> Tensor:
         )
     steps = part.real("stepH") or high / max(rows, 1), part.real("stepW") or wide / max(columns, 1)
     middles = [(np.arange(n) + part.real("offset")) * s for n, s in zip((rows, columns), steps, strict=True)]
-    found = _around(middles[0], middles[1], _sides(part)) / np.array([wide, high, wide, high])
-    boxes = found.clip(0, 1) if part.whole("clip") else found
+    anchors = _around(middles[0], middles[1], _sides(part)) / np.array([wide, high, wide, high])
+    boxes = anchors.clip(0, 1) if part.whole("clip") else anchors
     spread = part.reals("variance")
     table = np.stack([boxes.reshape(-1), np.resize(spread, boxes.size)])
-    held = part.constant(table[None, :, :, None].astype(np.float32))
-    return part.expand(held, [length(features, 0), *held.sizes[1:]]).cast(features.dtype)
+    constant = part.constant(table[None, :, :, None].astype(np.float32))
+    return part.expand(constant, [length(features, 0), *constant.sizes[1:]]).cast(features.dtype)
 
 
 def _sides(part: Part) -> list[tuple[float, float]]:
@@ -49,23 +49,23 @@ def _sides(part: Part) -> list[tuple[float, float]]:
         raise ArgumentError(
             "AR304", part.where, f"{len(most)} maxSize", f"{len(least)}, the number of values of minSize"
         )
-    found = []
+    sides = []
     for k, small in enumerate(least):
-        found.append((small, small))
+        sides.append((small, small))
         if most != NONE:
-            found.append((sqrt(small * most[k]),) * 2)
-        found += [(small * sqrt(r), small / sqrt(r)) for r in _ratios(part)]
-    return found
+            sides.append((sqrt(small * most[k]),) * 2)
+        sides += [(small * sqrt(r), small / sqrt(r)) for r in _ratios(part)]
+    return sides
 
 
 def _ratios(part: Part) -> list[float]:
-    """Width by height of the boxes that are no squares, each once."""
-    found: list[float] = []
+    """The aspect ratios other than 1, without duplicates."""
+    ratios: list[float] = []
     for ratio in part.reals("aspectRatios"):
         for r in (ratio, 1 / ratio) if part.whole("flip") else (ratio,):
-            if all(abs(r - other) > 1e-6 for other in (1.0, *found)):
-                found.append(r)
-    return found
+            if all(abs(r - other) > 1e-6 for other in (1.0, *ratios)):
+                ratios.append(r)
+    return ratios
 
 
 def _around(down: Array, across: Array, sides: Sequence[tuple[float, float]]) -> Array:
@@ -77,35 +77,35 @@ def _around(down: Array, across: Array, sides: Sequence[tuple[float, float]]) ->
 
 
 def square_grid(part: Part) -> list[Tensor]:
-    """Anchors of SSD for square maps, each of which has one size."""
+    """Anchors of SSD for square maps."""
     return _grids(part, [(n, n) for n in part.wholes("featureMapShapes")])
 
 
 def grid(part: Part) -> list[Tensor]:
-    """Anchors of SSD for maps of so many rows and columns."""
+    """Anchors of SSD for rectangular maps."""
     shapes = part.wholes("featureMapShapes")
     return _grids(part, list(zip(shapes[::2], shapes[1::2], strict=False)))
 
 
 def _grids(part: Part, shapes: Sequence[tuple[int, int]]) -> list[Tensor]:
-    """Anchors around the middle of each cell of each map, as parts of the image, and how much each number of
-    them varies: (1, 2, 4 · anchors, 1) for each map. Cells are as wide as high, as the plug-in has them."""
+    """Anchors around the center of each cell of each map, as fractions of the image, and the variances of
+    their coordinates: (1, 2, 4 · anchors, 1) for each map. Cells are square, as in TensorRT's plug-in."""
     layers = part.whole("numLayers")
     if len(shapes) != layers or len(part.reals("aspectRatios")) < 3:
         got = f"{len(shapes)} featureMapShapes and {len(part.reals('aspectRatios'))} aspectRatios"
         raise ArgumentError("AR304", part.where, got, f"{layers}, the value of numLayers, and at least 3")
-    found = []
+    grids = []
     for k, (rows, columns) in enumerate(shapes):
         middles = [(np.arange(n) + 0.5) / rows for n in (rows, columns)]
         boxes = _around(middles[0], middles[1], _sides_of_layer(part, k))
         table = np.stack([boxes.reshape(-1), np.resize(part.reals("variance"), boxes.size)])
-        found.append(part.constant(table[None, :, :, None].astype(np.float32)))
-    return found
+        grids.append(part.constant(table[None, :, :, None].astype(np.float32)))
+    return grids
 
 
 def _sides_of_layer(part: Part, k: int) -> list[tuple[float, float]]:
-    """Width and height of the anchors of a cell: three on the first map, of which one is small; on others one
-    for each ratio, and a square between this map's scale and the next one's."""
+    """Width and height of the anchors of a cell. The first map has three, one of them small. The others have
+    one for each ratio, and a square with a side between the scales of this map and the next."""
     ratios, last = part.reals("aspectRatios"), part.whole("numLayers") - 1
     low, high = part.real("minSize"), part.real("maxSize")
     scales = [low + (high - low) * i / max(last, 1) for i in range(last + 1)]
@@ -118,10 +118,10 @@ def _sides_of_layer(part: Part, k: int) -> list[tuple[float, float]]:
 
 
 def places(part: Part) -> Tensor:
-    """The four corners of each detection, which has a class and a score besides."""
+    """The four coordinates of each detection, without its class and score."""
     x = part.of_rank(0, 3)
     if x.sizes[2] not in (-1, 6):
-        raise ShapeError("AR123", part.where, f"{x.sizes[2]} numbers for a detection", "6")
+        raise ShapeError("AR123", part.where, f"{x.sizes[2]} values for a detection", "6")
     return window(x, 2, 0, 4)
 
 

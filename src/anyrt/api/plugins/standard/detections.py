@@ -1,7 +1,7 @@
-"""Boxes that no better one overlaps, in tensors of fixed size: EfficientNMS, BatchedNMS, NMS of SSD.
+"""Non-maximum suppression with outputs of fixed size: EfficientNMS, BatchedNMS, NMS of SSD.
 
-Rows that the layer NMS finds come image by image, the best first; each image takes its own, as many as there
-is room for, and zeros are behind them.
+The NMS layer returns rows image by image, the best first. Each image has `room` places: its own rows, then
+zeros.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from anyrt.api.plugins.standard._record import Field, Standard
 from anyrt.core.enums import ActivationType, DataType, ReduceOperation, TopKOperation, UnaryOperation
 from anyrt.core.errors import ShapeError
 
-LOOKED_AT = 4096  # boxes of an image that EfficientNMS compares with others
-LEAST = -float(1 << 15)  # the score below which none lies
+CANDIDATES = 4096  # boxes of an image that EfficientNMS considers
+LEAST = -float(1 << 15)  # a lower bound of all scores
 FARTHEST = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What is kept of each image: (images, room) for `box` and `of`, its number and class; `there`: whether a
-    place is taken; count: how many are, (images, 1)."""
+class Selection:
+    """The selected boxes of each image: (images, room) for `box` and `of`, the index of the box and its
+    class; `there`: whether the place is used; count: the number of used places, (images, 1)."""
 
     box: Tensor
     of: Tensor
@@ -37,20 +37,20 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How many boxes there is room for, and are looked at; the score that a box is above, and the ratio of
-    overlap that it is not above; each: how many are kept of a class, −1 for any number."""
+    """The number of places and of candidates, the score that a box must exceed, and the maximum overlap;
+    each: the maximum number of boxes of a class, −1 for no limit."""
 
     room: int
-    looked_at: int
+    candidates: int
     score: float
     overlap: float
     each: int = -1
 
 
-def found(part: Part, boxes: Tensor, scores: Tensor, limits: Limits) -> Found:
+def select(part: Part, boxes: Tensor, scores: Tensor, limits: Limits) -> Selection:
     """The best boxes of each image; boxes: (images, N, classes or 1, 4), scores: (images, N, classes)."""
     most = part.constant(np.int32(limits.room if limits.each < 0 else min(limits.each, limits.room)))
-    layer = part.add("add_nms", boxes, scores, most, topk_box_limit=limits.looked_at)
+    layer = part.add("add_nms", boxes, scores, most, topk_box_limit=limits.candidates)
     numbers = {3: part.constant(np.float32(limits.overlap)), 4: part.constant(np.float32(limits.score))}
     rows = part.with_inputs(layer, dict(numbers))
     image = window(rows, 1, 0, 1)
@@ -63,16 +63,16 @@ def found(part: Part, boxes: Tensor, scores: Tensor, limits: Limits) -> Found:
     at = part.where_(there, _counted(part, image < images) + place, nowhere)
     row = part.gather(behind, at, 0)
     of, box = (window(row, 2, k, 1).squeeze(2) for k in (1, 2))
-    return Found(box, of, there, count)
+    return Selection(box, of, there, count)
 
 
 def _counted(part: Part, flags: Tensor) -> Tensor:
-    """How many rows are flagged of each column: (columns, 1)."""
+    """The number of flagged rows of each column: (columns, 1)."""
     return part.reduce(ReduceOperation.SUM, flags.cast(INT32), [0], keep=False).unsqueeze(1)
 
 
 def picked(part: Part, x: Tensor, at: Tensor, there: Tensor, empty: float = 0.0) -> Tensor:
-    """Of each image the entries of axis 1 at these places, `empty` where there is none."""
+    """The entries of axis 1 at these positions of each image, `empty` for unused places."""
     if x.sizes[1] < 1:  # there may be no entry to read
         x = part.concat(
             [x, part.full([length(x, 0), 1, *x.sizes[2:]], part.constant(np.zeros(()), x.dtype))], 1
@@ -83,12 +83,12 @@ def picked(part: Part, x: Tensor, at: Tensor, there: Tensor, empty: float = 0.0)
 
 
 def below(x: float) -> float:
-    """The next float32 below; what is above that is at least `x`."""
+    """The next smaller float32; a value above it is at least `x`."""
     return float(np.nextafter(np.float32(x), np.float32(-np.inf)))
 
 
 def without(part: Part, scores: Tensor, of: int) -> Tensor:
-    """The scores with none for class `of`, where there is one."""
+    """The scores without class `of`, if that is not negative."""
     if of < 0:
         return scores
     classes = part.counted(length(scores, 2)).unsqueeze(0, 1)
@@ -101,9 +101,9 @@ def operands(part: Part) -> tuple[Tensor, Tensor]:
     if scores.rank == 4:
         scores = scores.squeeze(3)
     if boxes.sizes[-1] not in (4, -1):
-        raise ShapeError("AR123", part.where, f"boxes of {boxes.sizes[-1]} numbers", "4 of each")
+        raise ShapeError("AR123", part.where, f"boxes of {boxes.sizes[-1]} values", "4 values for each box")
     boxes = boxes.unsqueeze(2) if boxes.rank == 3 else boxes
-    if boxes.sizes[2] < 0:  # a run may have boxes for all classes, or of each
+    if boxes.sizes[2] < 0:  # dynamic: either one box for all classes, or one for each
         boxes = part.expand(boxes, [*(length(scores, k) for k in range(3)), 4])
     return boxes, scores
 
@@ -112,13 +112,13 @@ def operands(part: Part) -> tuple[Tensor, Tensor]:
 
 
 def efficient_nms(part: Part) -> list[Tensor]:
-    """How many are kept, boxes, scores and classes."""
+    """The number of selected boxes, the boxes, their scores and their classes."""
     kind = part.inputs[0].dtype
     boxes, scores = operands(part)
     boxes, raw = corners(part, boxes.cast(FLOAT), part.whole("box_coding")), scores.cast(FLOAT)
     limits = Limits(
         part.whole("max_output_boxes"),
-        LOOKED_AT,
+        CANDIDATES,
         below(least(part.real("score_threshold"), bool(part.whole("score_activation")), kind)),
         below(part.real("iou_threshold")),
     )
@@ -133,34 +133,34 @@ def efficient_nms(part: Part) -> list[Tensor]:
 
 
 def least(threshold: float, sigmoid: bool, kind: DataType) -> float:
-    """The lowest score that counts, of scores before the sigmoid where that is to come."""
+    """The score threshold; of scores before the sigmoid if `sigmoid`."""
     if sigmoid:
         odds = threshold / max(1.0 - threshold, 1e-30)
         threshold = float(np.log(np.float32(odds))) if threshold > 0 else LEAST
     return float(np.float16(threshold)) if kind is DataType.HALF else threshold
 
 
-def ranked(part: Part, boxes: Tensor, scores: Tensor, limits: Limits) -> Found:
-    """The same as `found`; where classes do not matter, each box of each class stands for itself."""
+def ranked(part: Part, boxes: Tensor, scores: Tensor, limits: Limits) -> Selection:
+    """The same as `select`; if class_agnostic, each box of each class competes with all others."""
     if "class_agnostic" not in part.names or not part.whole("class_agnostic"):
-        return found(part, boxes, scores, limits)
+        return select(part, boxes, scores, limits)
     images, many, classes = (length(scores, k) for k in range(3))
     own = part.expand(boxes, [images, many, classes, 4]).reshape([images, many * classes, 1, 4])
-    kept = found(part, own, scores.reshape([images, many * classes, 1]), limits)
+    kept = select(part, own, scores.reshape([images, many * classes, 1]), limits)
     by = part.size(scores, 2).cast(INT32).reshape((1, 1)).maximum(1)
     box = kept.box // by
-    return Found(box, kept.box - box * by, kept.there, kept.count)
+    return Selection(box, kept.box - box * by, kept.there, kept.count)
 
 
-def at_class(part: Part, scores: Tensor, kept: Found) -> Tensor:
-    """The score of what is kept: (images, room)."""
+def at_class(part: Part, scores: Tensor, kept: Selection) -> Tensor:
+    """The scores of the selection: (images, room)."""
     flat = scores.reshape([length(scores, 0), _times(scores, 1, 2)])
     by = part.size(scores, 2).cast(INT32).reshape((1, 1))
     return picked(part, flat, kept.box * by + kept.of, kept.there)
 
 
-def boxes_of(part: Part, boxes: Tensor, kept: Found, classes: Size) -> Tensor:
-    """The box of what is kept, of its class where each has one: (images, room, 4)."""
+def boxes_of(part: Part, boxes: Tensor, kept: Selection, classes: Size) -> Tensor:
+    """The boxes of the selection, of its class if each class has its own: (images, room, 4)."""
     at = kept.box
     if boxes.sizes[2] != 1:
         own = part.size(boxes, 2).cast(INT32).reshape((1, 1))
@@ -174,12 +174,12 @@ def _times(x: Tensor, a: int, b: int) -> Size:
 
 
 def columns(x: Tensor) -> list[Tensor]:
-    """The four numbers of boxes, each with a last axis of 1."""
+    """The four coordinates of boxes, each with a last axis of 1."""
     return [window(x, -1, k, 1) for k in range(4)]
 
 
 def corners(part: Part, boxes: Tensor, centers: int) -> Tensor:
-    """Boxes as corners, after anchors, a third input, have moved them."""
+    """Boxes as corners, decoded by anchors if there is a third input."""
     anchors = part.optional(2)
     x = columns(boxes)
     if anchors is not None:
@@ -204,15 +204,15 @@ def _exp(part: Part, x: Tensor) -> Tensor:
 
 
 def efficient_nms_onnx(part: Part) -> Tensor:
-    """Image, class and box of what is kept; the last row again where there are fewer than there is room for,
-    −1 where there is none."""
+    """Image, class and box of the selection. Unused places repeat the last row, or are −1 if nothing is
+    selected."""
     boxes, scores = part.of_rank(0, 3, 4), part.of_rank(1, 3)
     boxes = boxes.unsqueeze(2) if boxes.rank == 3 else boxes
     boxes = corners(part, boxes.cast(FLOAT), part.whole("center_point_box"))
     room = part.whole("max_output_boxes_per_class")
     kind, swapped = part.inputs[0].dtype, scores.cast(FLOAT)
     score = below(least(part.real("score_threshold"), False, kind))
-    kept = found(part, boxes, swapped, Limits(room, LOOKED_AT, score, below(part.real("iou_threshold"))))
+    kept = select(part, boxes, swapped, Limits(room, CANDIDATES, score, below(part.real("iou_threshold"))))
     images = part.counted(length(scores, 0)).cast(INT32).unsqueeze(1)
     rows = [part.expand(images, [length(scores, 0), room]), kept.of, kept.box]
     table = part.concat([x.reshape([length(x, 0) * room, 1]) for x in rows], 1)
@@ -220,7 +220,7 @@ def efficient_nms_onnx(part: Part) -> Tensor:
 
 
 def _packed(part: Part, table: Tensor, there: Tensor) -> Tensor:
-    """Rows that are there in front, the last of them behind."""
+    """The used rows first, then copies of the last one."""
     before = cumulative(part, there.cast(INT32), 0)
     total = part.reduce(ReduceOperation.MAX, before, [0]).maximum(0)
     place = part.counted(length(table, 0)).cast(INT32).unsqueeze(1)
@@ -235,7 +235,8 @@ def _packed(part: Part, table: Tensor, there: Tensor) -> Tensor:
 
 
 def batched_nms(part: Part) -> list[Tensor]:
-    """How many are kept, boxes, scores and classes, the classes as real numbers, −1 where none is."""
+    """The number of selected boxes, the boxes, their scores and their classes, as floats, −1 for unused
+    places."""
     kind = part.inputs[0].dtype
     part.of_rank(0, 4)
     boxes, scores = operands(part)
@@ -266,8 +267,8 @@ def _same_classes(part: Part, boxes: Tensor, scores: Tensor) -> None:
 
 def best(
     part: Part, boxes: Tensor, scores: Tensor, above: float, overlap: float, caffe: bool
-) -> tuple[Found, Tensor, Tensor]:
-    """What is kept, its scores and boxes; of each class only the best `topK` are compared."""
+) -> tuple[Selection, Tensor, Tensor]:
+    """The selection, its scores and boxes; only the best `topK` of each class are candidates."""
     top, room = part.whole("topK"), part.whole("keepTopK")
     scores = without(part, scores, part.whole("backgroundLabelId"))
     many = length(scores, 1)
@@ -279,15 +280,15 @@ def best(
         c, d = (c.maximum(a), d.maximum(b)) if caffe else (c, d)
         grown = 0.0 if part.whole("isNormalized") else 1.0
         compared = part.concat([a, b, c + grown, d + grown], 3)
-    kept = found(part, compared, scores, Limits(room, FARTHEST, above, overlap))
+    kept = select(part, compared, scores, Limits(room, FARTHEST, above, overlap))
     return kept, at_class(part, scores, kept), boxes_of(part, boxes, kept, length(scores, 2))
 
 
 def _top(part: Part, scores: Tensor, boxes: Tensor, most: int) -> tuple[Tensor, Tensor]:
-    """The best scores of each class, at most so many, with a box for each."""
+    """The best `most` scores of each class, with a box for each."""
     sizes = [length(scores, k) for k in range(3)]
     boxes = part.expand(boxes, [*sizes, 4])
-    if not isinstance(sizes[1], int):  # there may be none, of which none can be chosen
+    if not isinstance(sizes[1], int):  # the axis may be empty: add an entry that TopK can select
         row = [sizes[0], 1, sizes[2]]
         scores = part.concat([scores, part.full(row, part.constant(np.float32(-np.inf)))], 1)
         boxes = part.concat([boxes, part.full([*row, 4], part.constant(np.float32(0)))], 1)

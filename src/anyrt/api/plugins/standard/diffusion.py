@@ -1,4 +1,4 @@
-"""What diffusion models are made of: normalisations, gates, sequences as images, attention of heads."""
+"""Layers of diffusion models: normalizations, gates, sequences as images, multi-head attention."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from anyrt.core.enums_more import AttentionNormalizationOp
 from anyrt.core.errors import ShapeError
 
 GROUPS = 32
-ROOT = 1.4140625  # of 2, as half precision has it
+ROOT = 1.4140625  # the square root of 2 in half precision
 
 
 def group_norm(part: Part) -> Tensor:
-    """32 groups of channels normalised, times their sigmoid where asked."""
+    """Group normalization with 32 groups, then SiLU if bSwish is set."""
     x = part.of_rank(0, 4)
     if x.sizes[1] % GROUPS and x.sizes[1] > 0:
         raise ShapeError("AR118", part.where, f"{x.sizes[1]} channels", f"a multiple of {GROUPS} groups")
@@ -32,7 +32,7 @@ def group_norm(part: Part) -> Tensor:
 
 
 def layer_norm(part: Part) -> Tensor:
-    """Normalised over the axes from one on."""
+    """Layer normalization over the axes from `axis` on."""
     x, scale, bias = part.inputs
     axes = range(part.axis("axis", x), x.rank)
     last = [x.sizes[k] for k in axes]
@@ -41,7 +41,7 @@ def layer_norm(part: Part) -> Tensor:
 
 
 def split_gelu(part: Part) -> Tensor:
-    """The first half of the last axis times the Gaussian error unit of the second one."""
+    """The first half of the last axis times GELU of the second half."""
     x = part.of_rank(0, 3).cast(FLOAT)
     half = length(x, 2) // 2
     first, gate = window(x, 2, 0, half), window(x, 2, half, half)
@@ -60,12 +60,12 @@ def sequence_as_image(part: Part) -> Tensor:
 
 
 def flash_attention(part: Part) -> Tensor:
-    """Attention of (batch, tokens, heads, 3, entries): queries, keys and values side by side."""
+    """Attention of (batch, tokens, heads, 3, entries): interleaved queries, keys and values."""
     return _attention(part, _each(part, part.of_rank(0, 5), 3))
 
 
 def cross_attention(part: Part) -> Tensor:
-    """Attention of queries, (batch, tokens, heads, entries), with keys and values side by side."""
+    """Attention of queries, (batch, tokens, heads, entries), with interleaved keys and values."""
     return _attention(part, [part.of_rank(0, 4), *_each(part, part.of_rank(1, 5), 2)])
 
 
@@ -76,7 +76,7 @@ def _each(part: Part, x: Tensor, count: int) -> list[Tensor]:
 
 
 def _attention(part: Part, operands: list[Tensor]) -> Tensor:
-    """(batch, tokens, heads, entries) of operands that lie so, too."""
+    """Attention of operands of shape (batch, tokens, heads, entries), with a result of this shape."""
     query, key, value = (x.transpose(0, 2, 1, 3) for x in operands)
     entries = query.sizes[3]
     if entries < 1:
@@ -87,7 +87,7 @@ def _attention(part: Part, operands: list[Tensor]) -> Tensor:
             "a static dimension",
             "make only other dimensions dynamic",
         )
-    network: Any = part.network  # whose methods follow from records
+    network: Any = part.network  # its methods are generated from records
     query = query * float(1.0 / np.sqrt(entries))
     layer = network.add_attention(query.it, key.it, value.it, AttentionNormalizationOp.SOFTMAX, False)
     layer.name = f"{part.where}.attention"

@@ -1,7 +1,6 @@
-"""What Faster R-CNN proposes, Proposal and RPROI_TRT: the best of boxes around anchors on a grid.
+"""Region proposals of Faster R-CNN, Proposal and RPROI_TRT: the best boxes around anchors on a grid.
 
-Boxes count both of their ends. Those that are too small come behind all others, and are no less kept where
-there is room.
+A box includes both of its ends. Boxes that are too small rank behind all others, and fill unused places.
 """
 
 from __future__ import annotations
@@ -16,15 +15,15 @@ from anyrt.api.compose.sizes import Size, length, volume, window
 from anyrt.api.compose.tensor import Tensor
 from anyrt.api.plugins.standard._part import FLOAT, Part
 from anyrt.api.plugins.standard._record import Field, Standard
-from anyrt.api.plugins.standard.detections import Limits, columns, found, picked
+from anyrt.api.plugins.standard.detections import Limits, columns, picked, select
 from anyrt.core.enums import UnaryOperation
 from anyrt.core.errors import ArgumentError, ShapeError
 
-LAST = float(np.finfo(np.float32).min)  # the score of what is too small
+LAST = float(np.finfo(np.float32).min)  # the score of boxes that are too small
 
 
 def proposals(part: Part) -> Tensor:
-    """The best boxes, y, x, y, x as parts of the image: (images, room, 4, 1)."""
+    """The best boxes, y, x, y, x as fractions of the image: (images, room, 4, 1)."""
     image = float(part.whole("input_height")), float(part.whole("input_width"))
     sizes, ratios = part.reals("anchor_sizes"), part.reals("anchor_ratios")
     sides = [(s * sqrt(r), s / sqrt(r)) for s in sizes for r in ratios]
@@ -43,21 +42,21 @@ def proposals(part: Part) -> Tensor:
 
 
 def pooled_proposals(part: Part) -> list[Tensor]:
-    """The best boxes x, y, x, y in pixels, (images, 1, room, 4), and the largest element of each of their
-    bins, (images, room, channels, rows, columns)."""
+    """The best boxes, x, y, x, y in pixels, (images, 1, room, 4), and the maximum of each of their bins,
+    (images, room, channels, rows, columns)."""
     ratios, scales = (part.reals(f"anchors{n}") for n in ("Ratios", "Scales"))
-    for name, given in (("Ratio", ratios), ("Scale", scales)):
-        if len(given) != part.whole(f"anchors{name}Count"):
-            got = f"{len(given)} anchors{name}s"
-            raise ArgumentError("AR304", part.where, got, f"as many as anchors{name}Count says")
+    for name, values in (("Ratio", ratios), ("Scale", scales)):
+        if len(values) != part.whole(f"anchors{name}Count"):
+            got, count = f"{len(values)} anchors{name}s", part.whole(f"anchors{name}Count")
+            raise ArgumentError("AR304", part.where, got, f"{count}, the value of anchors{name}Count")
     stride = part.whole("featureStride")
     sides = [
         (s * w, s * _rounded(w * r)) for r in ratios for w in (_rounded(sqrt(stride**2 / r)),) for s in scales
     ]
     scores, deltas, maps = _grid(part, 0, 2 * len(sides)), _grid(part, 1, 4 * len(sides)), part.of_rank(2, 4)
     objects = _flat(window(scores, 1, len(sides), len(sides)), 1)
-    told = part.of_rank(3, 2, 4).cast(FLOAT)
-    sizes = [window(told.reshape([length(told, 0), 3]), 1, k, 1).unsqueeze(2) for k in range(3)]
+    image_sizes = part.of_rank(3, 2, 4).cast(FLOAT)
+    sizes = [window(image_sizes.reshape([length(image_sizes, 0), 3]), 1, k, 1).unsqueeze(2) for k in range(3)]
     boxes = _moved(part, deltas, sides, stride, (stride - 1) / 2, sizes[:2])
     x1, y1, x2, y2 = columns(boxes)
     least = sizes[2] * part.real("minBoxSize")
@@ -68,7 +67,7 @@ def pooled_proposals(part: Part) -> list[Tensor]:
 
 
 def _rounded(x: float) -> int:
-    """The nearest whole number, the larger one of two."""
+    """The nearest integer; half rounds up."""
     return floor(x + 0.5)
 
 
@@ -77,7 +76,7 @@ def _grid(part: Part, k: int, channels: int) -> Tensor:
     x = part.of_rank(k, 4)
     if x.sizes[1] not in (channels, -1):
         raise ShapeError(
-            "AR123", part.where, f"{x.sizes[1]} channels of input {k}", f"{channels}, as anchors are"
+            "AR123", part.where, f"{x.sizes[1]} channels of input {k}", f"{channels}, for these anchors"
         )
     return x.cast(FLOAT)
 
@@ -98,8 +97,8 @@ def _moved(
     first: float,
     image: Sequence[Tensor],
 ) -> Tensor:
-    """Corners x, y, x, y of anchors moved by deltas, inside the image: (images, boxes, 4). `first`: where the
-    first cell has its middle; image: its height and width."""
+    """Corners x, y, x, y of anchors moved by deltas, clipped to the image: (images, boxes, 4). `first`: the
+    center of the first cell; image: its height and width."""
     rows, across = length(deltas, 2), length(deltas, 3)
     dx, dy, dw, dh = columns(_flat(deltas, 4))
     every: list[Size] = [len(sides), rows, across]
@@ -118,17 +117,17 @@ def _moved(
 
 
 def _best(part: Part, boxes: Tensor, scores: Tensor, fits: Tensor, limits: Limits) -> Tensor:
-    """Boxes that no better one overlaps, zeros behind them: (images, room, 4)."""
+    """The boxes after non-maximum suppression, then zeros: (images, room, 4)."""
     x1, y1, x2, y2 = columns(boxes)
     compared = part.concat([x1, y1, x2 + 1.0, y2 + 1.0], 2)
     ranked = part.where_(fits, scores, part.like(LAST, scores))
-    kept = found(part, compared.unsqueeze(2), ranked, limits)
-    # All inputs have as many images: what is told of one of them is short.
+    kept = select(part, compared.unsqueeze(2), ranked, limits)
+    # All inputs have the same number of images; the shape of one input is the shortest expression.
     return picked(part, boxes, kept.box, kept.there).reshape([length(scores, 0), limits.room, 4])
 
 
 def _pooled(part: Part, boxes: Tensor, maps: Tensor) -> Tensor:
-    """The largest element of each bin of boxes."""
+    """The maximum of each bin of the boxes."""
     images, room = length(maps, 0), part.whole("nmsMaxOut")
     whole = part.unary(UnaryOperation.FLOOR, boxes * part.real("spatialScale") + 0.5)
     image = part.expand(part.counted(images).cast(FLOAT).unsqueeze(1, 2), [images, room, 1])
@@ -139,7 +138,7 @@ def _pooled(part: Part, boxes: Tensor, maps: Tensor) -> Tensor:
 
 
 def _whole(*names: str) -> tuple[Field, ...]:
-    """Fields of positive whole numbers."""
+    """Fields of positive integers."""
     return tuple(Field(n, 1, 1, needed=True) for n in names)
 
 

@@ -1,4 +1,4 @@
-"""What Mask R-CNN proposes and detects: boxes that move anchors or regions, of which the best are kept."""
+"""Proposals and detections of Mask R-CNN: the best of the boxes that anchors or regions are moved to."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from anyrt.api.compose.sizes import length, window
 from anyrt.api.compose.tensor import Tensor
 from anyrt.api.plugins.standard._part import FLOAT, Part
 from anyrt.api.plugins.standard._record import Field, Standard
-from anyrt.api.plugins.standard.detections import FARTHEST, Limits, at_class, below, columns, found, picked
+from anyrt.api.plugins.standard.detections import FARTHEST, Limits, at_class, below, columns, picked, select
 from anyrt.core.enums import TopKOperation, UnaryOperation
 from anyrt.core.errors import ShapeError
 from anyrt.ops._record import Array
 
-VALID = 0.01  # the score above which there is something
+VALID = 0.01  # the minimum score of an object
 STRIDES = (4, 8, 16, 32, 64)  # of the five maps
-STEEPEST = log(1000 / 16)  # how much a side may grow, as a logarithm
+STEEPEST = log(1000 / 16)  # the maximum growth of a side, as a logarithm
 
 
 # ---- anchors and boxes ----------------------------------------------------------------------------
 
 
 def pyramid_anchors(image: Sequence[int]) -> Array:
-    """Corners y, x, y, x of the anchors of all maps, as parts of the image: (anchors, 4)."""
-    found = []
+    """Corners y, x, y, x of the anchors of all maps, as fractions of the image: (anchors, 4)."""
+    anchors = []
     for stride in STRIDES:
         sides = [(8 * stride / sqrt(r), 8 * stride * sqrt(r)) for r in (0.5, 1.0, 2.0)]
-        found.append(_around(range(0, image[1], stride), range(0, image[2], stride), sides))
+        anchors.append(_around(range(0, image[1], stride), range(0, image[2], stride), sides))
     last = np.array([image[1] - 1, image[2] - 1] * 2)
-    return np.asarray((np.concatenate(found) - [0, 0, 1, 1]) / last)
+    return np.asarray((np.concatenate(anchors) - [0, 0, 1, 1]) / last)
 
 
 def level_anchors(image: Sequence[int]) -> list[Array]:
@@ -54,7 +54,7 @@ def _around(rows: range, across: range, sides: Sequence[tuple[float, float]]) ->
 
 
 def moved(part: Part, boxes: Tensor, deltas: Tensor) -> Tensor:
-    """Boxes that are parts of the image, moved by deltas of Mask R-CNN's deviations."""
+    """Boxes as fractions of the image, moved by deltas with the standard deviations of Mask R-CNN."""
     low, size = _ends(columns(boxes))
     dy, dx, dh, dw = columns(deltas)
     center = [low[k] + size[k] * 0.5 + d * 0.1 * size[k] for k, d in enumerate((dy, dx))]
@@ -67,7 +67,7 @@ def moved(part: Part, boxes: Tensor, deltas: Tensor) -> Tensor:
 def decoded(
     part: Part, boxes: Tensor, deltas: Tensor, image: Sequence[int], weights: Sequence[int]
 ) -> Tensor:
-    """Boxes in pixels, which count both of their ends, moved by deltas over weights, inside the image."""
+    """Boxes in pixels, both ends included, moved by deltas divided by weights, clipped to the image."""
     low, size = _ends(columns(boxes))
     size = [s + 1.0 for s in size]
     d = [x / float(w) for x, w in zip(columns(deltas), weights, strict=True)]
@@ -90,18 +90,18 @@ def _exp(part: Part, x: Tensor) -> Tensor:
 
 
 def _rows(part: Part, k: int, entries: int, ranks: Sequence[int], like: int = 0) -> Tensor:
-    """Input `k` as (images, rows, entries), without axes of size 1 behind, as FLOAT. All inputs have as many
-    images, and `like` as many rows: what is told of one of them is short."""
+    """Input `k` as (images, rows, entries), without trailing axes of size 1, as FLOAT. All inputs have the
+    same number of images, and input `like` as many rows; its shape is the shortest expression."""
     x = part.of_rank(k, *ranks)
     if x.sizes[2] not in (entries, -1) or any(n not in (1, -1) for n in x.sizes[3:]):
-        raise ShapeError("AR123", part.where, f"{x.sizes} of input {k}", f"{entries} numbers in each row")
+        raise ShapeError("AR123", part.where, f"{x.sizes} of input {k}", f"{entries} values in each row")
     return x.cast(FLOAT).reshape([length(part.inputs[0], 0), length(part.inputs[like], 1), entries])
 
 
 def _fits(part: Part, x: Tensor, anchors: Array) -> Tensor:
-    """The anchors, which an input has a row for each of."""
+    """The anchors, after checking that `x` has a row for each."""
     if x.sizes[1] not in (len(anchors), -1):
-        got, wanted = f"rows for {x.sizes[1]} anchors", f"{len(anchors)}, as image_size asks for"
+        got, wanted = f"rows for {x.sizes[1]} anchors", f"{len(anchors)}, for this image_size"
         raise ShapeError("AR123", part.where, got, wanted)
     return part.constant(anchors[None].astype(np.float32))
 
@@ -110,27 +110,27 @@ def _fits(part: Part, x: Tensor, anchors: Array) -> Tensor:
 
 
 def proposals(part: Part) -> Tensor:
-    """The best boxes around anchors, as parts of the image, zeros where there are no more."""
+    """The best boxes around anchors, as fractions of the image, then zeros."""
     scores, deltas = _rows(part, 0, 2, (3, 4)), _rows(part, 1, 4, (3, 4))
     anchors = _fits(part, deltas, pyramid_anchors(part.wholes("image_size")))
     boxes, objects = moved(part, anchors, deltas), window(scores, 2, 1, 1)
     limits = Limits(part.whole("keep_topk"), part.whole("prenms_topk"), VALID, part.real("iou_threshold"))
-    kept = found(part, boxes.unsqueeze(2), objects, limits)
+    kept = select(part, boxes.unsqueeze(2), objects, limits)
     return picked(part, boxes, kept.box, kept.there).cast(part.inputs[0].dtype)
 
 
 def multilevel_proposals(part: Part) -> Tensor:
-    """The best boxes in pixels of all maps, after the best of each map are found."""
+    """The best boxes of all maps in pixels, from the best of each map."""
     image, room = part.wholes("image_size"), part.whole("keep_topk")
     least = max(below(part.real("fg_threshold")), 0.0)
     limits = Limits(room, part.whole("prenms_topk"), least, part.real("iou_threshold"))
     scores, boxes = [], []
     for k, level in enumerate(level_anchors(image)):
         deltas, objects = (_rows(part, 2 * k + i, n, (3, 4), 2 * k) for i, n in ((0, 4), (1, 1)))
-        found_here = decoded(part, _fits(part, deltas, level), deltas, image, (1, 1, 1, 1))
-        kept = found(part, found_here.unsqueeze(2), objects, limits)
+        decoded_boxes = decoded(part, _fits(part, deltas, level), deltas, image, (1, 1, 1, 1))
+        kept = select(part, decoded_boxes.unsqueeze(2), objects, limits)
         scores.append(at_class(part, objects, kept).clip(0.0, 1.0))
-        boxes.append(picked(part, found_here, kept.box, kept.there))
+        boxes.append(picked(part, decoded_boxes, kept.box, kept.there))
     _, at = top(part, part.concat(scores, 1), TopKOperation.MAX, room, 1)
     chosen = part.layer("add_gather", part.concat(boxes, 1), at, 1, num_elementwise_dims=1)
     return chosen.cast(part.inputs[0].dtype)
@@ -140,20 +140,21 @@ def multilevel_proposals(part: Part) -> Tensor:
 
 
 def detections(part: Part) -> Tensor:
-    """Rows of a box as parts of the image, its class and score, class −1 where there is none."""
+    """Rows of a box as fractions of the image, its class and score; class −1 for unused places."""
     deltas, scores, rois, of = _of_best(part, 0)
-    return _told(part, moved(part, rois, deltas), scores, of)
+    return _selected(part, moved(part, rois, deltas), scores, of)
 
 
 def generated_detections(part: Part) -> Tensor:
-    """The same with boxes in pixels; the background is no class that a region may have."""
+    """The same with boxes in pixels; the background is not a candidate for the best class."""
     deltas, scores, rois, of = _of_best(part, 1)
     boxes = decoded(part, rois, deltas, part.wholes("image_size"), (10, 10, 5, 5))
-    return _told(part, boxes, scores, of)
+    return _selected(part, boxes, scores, of)
 
 
 def _of_best(part: Part, first: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """For each region the deltas of its best class from `first` on; the scores, regions, and that class."""
+    """The deltas of the best class from `first` on for each region, the scores, the regions, and that
+    class."""
     classes = part.whole("num_classes")
     deltas, scores = _rows(part, 0, 4 * classes, (3, 5)), _rows(part, 1, classes, (3, 5))
     rois = _rows(part, 2, 4, (3,))
@@ -165,14 +166,14 @@ def _of_best(part: Part, first: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return gather_elements(part, each, index, 2).squeeze(2), scores, rois, of
 
 
-def _told(part: Part, boxes: Tensor, scores: Tensor, of: Tensor) -> Tensor:
-    """Rows of what is kept of each class but the first, the background."""
+def _selected(part: Part, boxes: Tensor, scores: Tensor, of: Tensor) -> Tensor:
+    """Rows of the selected boxes of each class except the first, the background."""
     classes = part.counted(length(scores, 2)).unsqueeze(0, 1)
     own = classes.equal(of) & (classes > 0)
     least = max(below(part.real("score_threshold")), VALID)
     room = part.whole("keep_topk")
     limits = Limits(room, FARTHEST, least, part.real("iou_threshold"))
-    kept = found(part, boxes.unsqueeze(2), part.where_(own, scores, part.like(-np.inf, scores)), limits)
+    kept = select(part, boxes.unsqueeze(2), part.where_(own, scores, part.like(-np.inf, scores)), limits)
     values = at_class(part, scores, kept).clip(0.0, 1.0)
     label = part.where_(kept.there, kept.of.cast(FLOAT), part.like(-1.0, values))
     parts = [picked(part, boxes, kept.box, kept.there), label.unsqueeze(2), values.unsqueeze(2)]

@@ -1,4 +1,4 @@
-"""Normalisations, and the functions of elements that go with them."""
+"""Normalizations and activations."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from anyrt.api.plugins.standard._record import Field, Standard
 from anyrt.core.enums import ActivationType, ReduceOperation, UnaryOperation
 from anyrt.core.errors import ShapeError
 
-EPSILON = float(np.finfo(np.float32).eps)  # what the plug-ins of BERT add to variances
+EPSILON = float(np.finfo(np.float32).eps)  # which the plug-ins of BERT add to variances
 
 
 def instance_normalization(part: Part) -> Tensor:
-    """Each channel of each image normalised, and negative numbers made smaller where asked."""
+    """Instance normalization, then LeakyReLU if the field relu is set."""
     x = part.of_rank(0, 3, 4, 5)
-    scale, bias = (part.constant(part.held_in(n), x.dtype) for n in ("scales", "bias"))
+    scale, bias = (part.constant(part.array(n), x.dtype) for n in ("scales", "bias"))
     y = instance_normalized(part, x, scale, bias, Moments(part.real("epsilon")))
     slope = part.real("alpha")
     return leaky(part, y, slope) if part.whole("relu") else y
 
 
 def leaky(part: Part, x: Tensor, slope: float) -> Tensor:
-    """Negative numbers times a slope."""
+    """LeakyReLU with this slope."""
     return part.activation(ActivationType.LEAKY_RELU, x, alpha=slope)
 
 
 def leaky_relu(part: Part) -> Tensor:
-    """The same as a plug-in."""
+    """LeakyReLU as a plug-in."""
     return leaky(part, part.inputs[0], part.real("negSlope"))
 
 
 def clip(part: Part) -> Tensor:
-    """Brought between two numbers."""
+    """The input, clipped to a range."""
     low, high = part.real("clipMin"), part.real("clipMax")
     return part.activation(ActivationType.CLIP, part.inputs[0], alpha=low, beta=high)
 
 
 def group_normalization(part: Part) -> Tensor:
-    """Groups of channels normalised."""
+    """Group normalization."""
     groups = part.whole("num_groups")
     x = part.of_rank(0, 3, 4, 5)
     if x.sizes[1] % groups and x.sizes[1] > 0:
@@ -50,27 +50,27 @@ def group_normalization(part: Part) -> Tensor:
 
 
 def normalize(part: Part) -> Tensor:
-    """Divided by the root of the sum of squares, of channels or of whole images, times weights."""
+    """L2 normalization over channels or whole images, times weights."""
     x = part.of_rank(0, 3, 4)
     channels = x.rank - 3
     axes = range(channels, x.rank) if part.whole("acrossSpatial") else (channels,)
     real = x.cast(FLOAT)
     squares = part.reduce(ReduceOperation.SUM, real * real, axes) + part.real("eps")
-    weights = part.held_in("weights").astype(np.float32)
+    weights = part.array("weights").astype(np.float32)
     factor = weights[:1] if part.whole("channelShared") else weights
     scale = part.constant(factor.reshape([-1 if k == channels else 1 for k in range(x.rank)]))
     return (real / part.unary(UnaryOperation.SQRT, squares) * scale).cast(x.dtype)
 
 
 def gelu(part: Part) -> Tensor:
-    """The Gaussian error unit by the hyperbolic tangent, after a bias where there is one."""
+    """GELU with the tanh approximation, after the bias if there is one."""
     x = with_bias(part, part.inputs[0])
     return part.activation(ActivationType.GELU_TANH, x)
 
 
 def with_bias(part: Part, x: Tensor) -> Tensor:
-    """`x` and the field `bias`, a number for each entry of its axis."""
-    bias = part.held_in("bias").reshape(-1)
+    """`x` plus the field `bias`, if that is set."""
+    bias = part.array("bias").reshape(-1)
     if not bias.size:
         return x
     axis = hidden(part, x, bias.size)
@@ -78,28 +78,28 @@ def with_bias(part: Part, x: Tensor) -> Tensor:
 
 
 def hidden(part: Part, x: Tensor, size: int) -> int:
-    """The axis of `x` that weights belong to: the last one of their size, else the third, if that is open."""
-    found = [k for k in range(x.rank) if x.sizes[k] == size] or [min(2, x.rank - 1)]
-    return checked_axis(part, x, size, found[-1])
+    """The axis of `x` to which weights belong: the last one of their size, otherwise the third."""
+    axes = [k for k in range(x.rank) if x.sizes[k] == size] or [min(2, x.rank - 1)]
+    return checked_axis(part, x, size, axes[-1])
 
 
 def checked_axis(part: Part, x: Tensor, size: int, axis: int) -> int:
-    """`axis`; ShapeError AR123 where `x` has another size there."""
+    """`axis`; ShapeError AR123 if `x` has another size there."""
     if x.sizes[axis] not in (size, -1):
-        wanted = f"{size}, as many as there are weights"
+        wanted = f"{size}, the number of weights"
         raise ShapeError("AR123", part.where, f"{x.sizes[axis]} entries in axis {axis}", wanted)
     return axis
 
 
 def skip_layer_norm(part: Part) -> Tensor:
-    """The sum of two tensors, and a bias, normalised."""
+    """Layer normalization of the sum of two tensors and a bias."""
     x = with_bias(part, part.inputs[0] + part.inputs[1])
-    gamma, beta = (part.held_in(n).reshape(-1) for n in ("gamma", "beta"))
+    gamma, beta = (part.array(n).reshape(-1) for n in ("gamma", "beta"))
     return layer_norm(part, x, gamma, beta)
 
 
 def layer_norm(part: Part, x: Tensor, gamma: np.ndarray, beta: np.ndarray, axis: int | None = None) -> Tensor:
-    """Normalised over the axis of the weights, and those of size 1 behind it."""
+    """Layer normalization over the axis of the weights and the trailing axes of size 1."""
     if axis is None:
         axis = hidden(part, x, gamma.size)
     shape = gamma.size, *[1] * (x.rank - axis - 1)

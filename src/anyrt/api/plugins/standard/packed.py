@@ -1,5 +1,5 @@
-"""Transformers whose batches lie one after the other, without padding: embeddings, and the forms whose
-entries come before the tokens, (1, hidden, tokens, 1), as tensors of TensorRT's int8 kernels do.
+"""Transformers on packed sequences, without padding: embeddings, and the variants with channels before the
+tokens, (1, hidden, tokens, 1), the layout of TensorRT's int8 kernels.
 
 fields = [trt.PluginField("hidden_size", np.int32([64])), trt.PluginField("num_heads", np.int32([4]))]
 creator = registry.get_creator("CustomQKVToContextPluginDynamic", "3", "")
@@ -20,17 +20,17 @@ from anyrt.core.errors import ShapeError
 
 
 def embedding(part: Part) -> list[Tensor]:
-    """The sum of what tokens, kinds of tokens and positions stand for, normalised: (tokens, hidden, 1, 1);
-    and how many tokens each batch has, which CustomQKVToContextPluginDynamic takes. Inputs: tokens, their
-    kinds, where each batch begins and all end, (batch + 1), and the greatest length.
+    """The normalized sum of the embeddings of tokens, token types and positions, (tokens, hidden, 1, 1), and
+    the lengths of the sequences, an input of CustomQKVToContextPluginDynamic. Inputs: tokens, token types,
+    the start positions of the sequences and the total length, (batch + 1), and the maximum length.
 
-    Versions 3 and 5 give the sum as it is in place of the lengths."""
+    Versions 3 and 5 return the sum before normalization in place of the lengths."""
     tokens, kinds, starts = (part.of_rank(k, 1) for k in range(3))
     places = _places(part, length(tokens, 0), starts.cast(INT32))
     each = zip(tables(part), (tokens, kinds, places), strict=True)
     word, kind, place = (part.gather(table, rows, 0) for table, rows in each)
     sums = word + kind + place
-    gamma, beta = (part.held_in(f"{EMBEDDINGS}layernorm_{n}").reshape(-1) for n in ("gamma", "beta"))
+    gamma, beta = (part.array(f"{EMBEDDINGS}layernorm_{n}").reshape(-1) for n in ("gamma", "beta"))
     dtype = DataType.HALF if part.whole("output_fp16") else FLOAT
     y, sums = (v.cast(dtype).unsqueeze(2, 3) for v in (layer_norm(part, sums, gamma, beta), sums))
     if part.version in ("3", "5"):
@@ -40,7 +40,7 @@ def embedding(part: Part) -> list[Tensor]:
 
 
 def _places(part: Part, count: int | Tensor, starts: Tensor) -> Tensor:
-    """How far each token is from where its batch begins: from the last of `starts` that is not behind it."""
+    """The position of each token in its sequence: its distance from the last of `starts` before it."""
     at = part.counted(count).cast(INT32)
     begun = ~(at.unsqueeze(1) < starts.unsqueeze(0))
     earlier = part.where_(begun, starts.unsqueeze(0), part.like(0, starts.unsqueeze(0)))
@@ -48,19 +48,19 @@ def _places(part: Part, count: int | Tensor, starts: Tensor) -> Tensor:
 
 
 def skip_layer_norm(part: Part) -> list[Tensor]:
-    """The sum of two tensors (1, hidden, tokens, 1), normalised over its entries; from version 4 on the sum
-    itself, too."""
+    """Layer normalization of the sum of two tensors (1, hidden, tokens, 1); in versions 4 and 8 also the
+    sum."""
     x, skip = part.of_rank(0, 4), part.of_rank(1, 4)
-    gamma, beta = (part.held_in(n).reshape(-1) for n in ("gamma", "beta"))
+    gamma, beta = (part.array(n).reshape(-1) for n in ("gamma", "beta"))
     checked_axis(part, x, gamma.size, 1)
     sums = (x + skip).transpose(0, 2, 3, 1)
-    made = [layer_norm(part, sums, gamma, beta, axis=3), sums]
-    return [y.transpose(0, 3, 1, 2) for y in made[: 2 if part.version in ("4", "8") else 1]]
+    results = [layer_norm(part, sums, gamma, beta, axis=3), sums]
+    return [y.transpose(0, 3, 1, 2) for y in results[: 2 if part.version in ("4", "8") else 1]]
 
 
 def qkv_to_context(part: Part) -> Tensor:
-    """Attention of heads, (1, 3 · hidden, tokens, 1): all queries, all keys, all values. The second input
-    tells where each batch begins, and where all end."""
+    """Multi-head attention of (1, 3 · hidden, tokens, 1): all queries, all keys, all values. The second input
+    has the start positions of the sequences and the total length."""
     x, (heads, each) = part.of_rank(0, 4), split_heads(part)
     if x.sizes[1] not in (3 * heads * each, -1):
         got = f"{x.sizes[1]} entries in axis 1"

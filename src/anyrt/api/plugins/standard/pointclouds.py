@@ -1,6 +1,6 @@
-"""Points of lidars as pillars, VoxelGeneratorPlugin, and boxes of what is seen there, DecodeBbox3DPlugin.
+"""Point clouds as pillars, VoxelGeneratorPlugin, and decoded boxes, DecodeBbox3DPlugin.
 
-What the plug-ins of TensorRT number in the order in which threads come, is here in the order of cells.
+The order of pillars is the order of cells; in TensorRT's plug-in it depends on the timing of threads.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from anyrt.api.plugins.standard._record import Field, Standard
 from anyrt.core.enums import ReduceOperation, TopKOperation, UnaryOperation
 from anyrt.core.errors import ArgumentError, ShapeError
 
-BOX = 7  # numbers: x, y, z, their sizes, and the angle
+BOX = 7  # values of a box: x, y, z, the three sizes, and the angle
 
 
 # ---- boxes ----------------------------------------------------------------------------------------
 
 
 def boxes(part: Part) -> list[Tensor]:
-    """Rows of a box, its class and score, those above the threshold first, zeros behind; and how many there
-    are. Inputs: scores, boxes and directions, each (images, rows, columns, anchors · numbers)."""
+    """Rows of a box, its class and score: those above the threshold, then zeros; and the number of boxes.
+    Inputs: scores, boxes and directions, each (images, rows, columns, anchors · values)."""
     heights, anchors = part.reals("anchor_bottom_height"), part.reals("anchors")
     classes = len(heights)
     if len(anchors) != 8 * classes:
-        got = f"{len(anchors)} numbers of anchors"
+        got = f"{len(anchors)} values of anchors"
         raise ArgumentError(
-            "AR304", part.where, got, f"{8 * classes}: 4 of each of two anchors of each class"
+            "AR304", part.where, got, f"{8 * classes}: 4 values of two anchors for each class"
         )
     scores, moves, ways = (_entries(part, k, 2 * classes, n) for k, n in enumerate((classes, BOX, 2)))
     of = best(part, scores, TopKOperation.MAX, 4)
@@ -42,22 +42,23 @@ def boxes(part: Part) -> list[Tensor]:
     rows = part.concat([*box, of.cast(FLOAT), score], 4)
     images, many = length(rows, 0), volume(rows, (1, 2, 3))
     there = ~(score < part.real("score_thresh"))
-    found, count = _first(part, rows.reshape([images, many, BOX + 2]), there.reshape([images, many]), many)
-    return [found.cast(part.inputs[0].dtype), count]
+    rows, there = rows.reshape([images, many, BOX + 2]), there.reshape([images, many])
+    detections, count = _first(part, rows, there, many)
+    return [detections.cast(part.inputs[0].dtype), count]
 
 
 def _entries(part: Part, k: int, anchors: int, numbers: int) -> Tensor:
-    """Input `k` as (images, rows, columns, anchors, numbers)."""
+    """Input `k` as (images, rows, columns, anchors, values)."""
     x = part.of_rank(k, 4).cast(FLOAT)
     if x.sizes[3] not in (anchors * numbers, -1):
-        got, wanted = f"{x.sizes[3]} numbers of each cell in input {k}", f"{anchors} times {numbers}"
+        got, wanted = f"{x.sizes[3]} values of each cell in input {k}", f"{anchors} times {numbers}"
         raise ShapeError("AR123", part.where, got, wanted)
-    # All inputs have as many cells: what is told of one of them is short.
+    # All inputs have the same number of cells; the shape of one input is the shortest expression.
     return x.reshape([*(length(part.inputs[0], axis) for axis in range(3)), anchors, numbers])
 
 
 def _moved(part: Part, moves: Tensor, anchors: np.ndarray, heights: np.ndarray, ways: Tensor) -> list[Tensor]:
-    """The seven numbers of each box."""
+    """The seven values of each box."""
     area = part.reals("point_cloud_range")
     m = [window(moves, 4, k, 1) for k in range(BOX)]
     size = [_each(part, anchors[:, k]) for k in range(3)]
@@ -74,18 +75,18 @@ def _moved(part: Part, moves: Tensor, anchors: np.ndarray, heights: np.ndarray, 
 
 
 def _each(part: Part, numbers: np.ndarray) -> Tensor:
-    """One number of each anchor."""
+    """One value for each anchor."""
     return part.constant(np.reshape(numbers, (1, 1, 1, -1, 1)), FLOAT)
 
 
 def _line(part: Part, size: Size, low: float, high: float) -> Tensor:
-    """So many places from `low` to `high`."""
+    """`size` positions from `low` to `high`."""
     steps = part.constant([size], INT64) if isinstance(size, int) else size
     return part.counted(size).cast(FLOAT) * ((high - low) / (steps - 1).maximum(1).cast(FLOAT)) + low
 
 
 def _turn(part: Part, angle: Tensor, ways: Tensor) -> Tensor:
-    """The angle of a box, in the half of the circle that its direction says."""
+    """The angle of a box, in the half circle of its direction."""
     period, offset = 2 * pi / part.whole("num_dir_bins"), part.real("dir_offset")
     other = (~(window(ways, 4, 0, 1) > window(ways, 4, 1, 1))).cast(FLOAT)
     value = angle - offset
@@ -94,14 +95,14 @@ def _turn(part: Part, angle: Tensor, ways: Tensor) -> Tensor:
 
 
 def _first(part: Part, rows: Tensor, there: Tensor, room: Size) -> tuple[Tensor, Tensor]:
-    """Of each image the rows that are there, in front of zeros, (images, room, …), and how many."""
+    """The used rows of each image, then zeros, (images, room, …), and the number of used rows."""
     place = _before(part, there.cast(INT32), room)
-    found = _stored(part, rows, [part.where_(there, place, place * 0 + _as(part, room))], [room])
-    return found, part.reduce(ReduceOperation.SUM, there.cast(INT32), [1], keep=False)
+    first = _stored(part, rows, [part.where_(there, place, place * 0 + _as(part, room))], [room])
+    return first, part.reduce(ReduceOperation.SUM, there.cast(INT32), [1], keep=False)
 
 
 def _before(part: Part, counts: Tensor, room: Size) -> Tensor:
-    """Sums of what is before along axis 1, INT32."""
+    """Exclusive sums along axis 1, INT32."""
     return cumulative(part, counts, 1, exclusive=True)
 
 
@@ -111,8 +112,8 @@ def _as(part: Part, size: Size) -> Tensor:
 
 
 def _stored(part: Part, rows: Tensor, places: Sequence[Tensor], sizes: Sequence[Size]) -> Tensor:
-    """Rows (images, many, …) at places of a room of these sizes, zeros elsewhere. What shall be nowhere has
-    the size of the first axis as its place there."""
+    """Rows (images, many, …), scattered to `places` of a tensor of these sizes, zeros elsewhere. A row whose
+    first place is the size of the first axis is dropped."""
     images, rest = length(rows, 0), [length(rows, k) for k in range(2, rows.rank)]
     room = [images, sizes[0] + 1, *sizes[1:], *rest]
     empty = part.full(room, part.constant(np.zeros(()), rows.dtype))
@@ -125,11 +126,11 @@ def _stored(part: Part, rows: Tensor, places: Sequence[Tensor], sizes: Sequence[
 
 
 def pillars(part: Part) -> list[Tensor]:
-    """Points of each pillar with what they are off its mean and middle, (images, pillars, points, numbers),
-    the cell of each pillar, (0, 0, y, x), and how many there are of an image."""
+    """The points of each pillar with their offsets from its mean and center, (images, pillars, points,
+    values), the cell of each pillar, (0, 0, y, x), and the number of pillars of each image."""
     points, counts = part.of_rank(0, 3), part.of_rank(1, 1)
     if points.sizes[2] not in (4, 5):
-        raise ShapeError("AR123", part.where, f"points of {points.sizes[2]} numbers", "4 or 5")
+        raise ShapeError("AR123", part.where, f"points of {points.sizes[2]} values", "4 or 5")
     area, step = part.reals("point_cloud_range"), part.reals("voxel_size")
     across, rows = (int(np.rint((area[k + 3] - area[k]) / step[k])) for k in (0, 1))
     cells, most, room = rows * across, part.whole("max_num_points_per_voxel"), part.whole("max_voxels")
@@ -142,21 +143,22 @@ def pillars(part: Part) -> list[Tensor]:
     of = part.where_(cell < cells, _picked(part, pillar, cell.minimum(cells - 1)), cell * 0 + room)
     rank = _rank(part, cell, many, cells)
     of = part.where_(rank < most, of, of * 0 + room)
-    held = _stored(part, points.cast(FLOAT), [of, rank.minimum(most - 1)], [room, most])
+    stored_points = _stored(part, points.cast(FLOAT), [of, rank.minimum(most - 1)], [room, most])
     number = _stored(part, many.minimum(most), [pillar], [room])
     grid = part.counted(cells).cast(INT32).unsqueeze(0) + many * 0
     at = _stored(part, grid, [pillar], [room])
-    told = part.reduce(ReduceOperation.SUM, used, [1], keep=False).minimum(room)
+    pillar_count = part.reduce(ReduceOperation.SUM, used, [1], keep=False).minimum(room)
     zero = at * 0
     coords = part.concat([v.unsqueeze(2) for v in (zero, zero, at // across, at - at // across * across)], 2)
-    return [_features(part, held, number, coords).cast(points.dtype), coords, told]
+    return [_features(part, stored_points, number, coords).cast(points.dtype), coords, pillar_count]
 
 
 def _cells(part: Part, points: Tensor, counts: Tensor, grid: tuple[int, int]) -> Tensor:
-    """The cell of each point, (images, points), as many as there are for points outside."""
+    """The cell of each point, (images, points); the number of cells for points outside the range."""
     area, step = part.reals("point_cloud_range"), part.reals("voxel_size")
     p = [window(points, 2, k, 1).squeeze(2) for k in range(3)]
-    many = counts.cast(INT32).reshape([length(points, 0), 1])  # one for each image, so that sizes stay short
+    # With the number of images of the points: a shorter expression than that of the counts.
+    many = counts.cast(INT32).reshape([length(points, 0), 1])
     inside = part.counted(length(points, 1)).cast(INT32).unsqueeze(0) < many
     for k, x in enumerate(p):
         inside = inside & ~(x < area[k]) & (x < area[k + 3])
@@ -166,7 +168,7 @@ def _cells(part: Part, points: Tensor, counts: Tensor, grid: tuple[int, int]) ->
 
 
 def _stored_sums(part: Part, counts: Tensor, cell: Tensor, cells: int) -> Tensor:
-    """How many points each cell has."""
+    """The number of points of each cell."""
     empty = part.full([length(cell, 0), cells + 1], part.constant(np.int32(0)))
     sums = scatter(part, empty, cell.cast(INT64), counts, ReduceOperation.SUM, axis=1)
     return window(sums, 1, 0, cells)
@@ -177,8 +179,9 @@ def _picked(part: Part, x: Tensor, at: Tensor) -> Tensor:
 
 
 def _rank(part: Part, cell: Tensor, many: Tensor, cells: int) -> Tensor:
-    """Which point of its cell each one is: its place among all, sorted by cells, less that of the first."""
-    # One more behind all, as there may be none to sort.
+    """The rank of each point in its cell: its position after sorting by cells, minus that of the cell's
+    first."""
+    # One more element at the end, since there may be none to sort.
     spare = part.concat([cell, part.full([length(cell, 0), 1], part.constant(np.int32(cells)))], 1)
     _, order = top(part, spare, TopKOperation.MIN, length(spare, 1), 1)
     place = part.counted(length(spare, 1)).cast(INT32).unsqueeze(0) + spare * 0
@@ -186,24 +189,25 @@ def _rank(part: Part, cell: Tensor, many: Tensor, cells: int) -> Tensor:
     return among - _picked(part, _before(part, many, cells), cell.minimum(cells - 1))
 
 
-def _features(part: Part, held: Tensor, number: Tensor, coords: Tensor) -> Tensor:
-    """Numbers of points, off the mean of their pillar, and off its middle; zeros where there is no point."""
+def _features(part: Part, points: Tensor, number: Tensor, coords: Tensor) -> Tensor:
+    """The values of points, their offsets from the mean of their pillar and from its center; zeros without a
+    point."""
     area, step = part.reals("point_cloud_range"), part.reals("voxel_size")
-    wanted = part.whole("voxel_feature_num")
-    xyz = window(held, 3, 0, 3)
+    feature_count = part.whole("voxel_feature_num")
+    xyz = window(points, 3, 0, 3)
     count = number.cast(FLOAT).unsqueeze(2, 3)
     mean = part.reduce(ReduceOperation.SUM, xyz, [2]) / count.maximum(1.0)
     cells = [window(coords, 2, 3 - k, 1).cast(FLOAT).unsqueeze(3) for k in range(3)]
     middle = [x * step[k] + (step[k] / 2 + area[k]) for k, x in enumerate(cells)]
-    found = part.concat([held, xyz - mean, xyz - part.concat(middle, 3)], 3)
-    if wanted > found.sizes[3]:
-        got = f"voxel_feature_num {wanted}"
+    features = part.concat([points, xyz - mean, xyz - part.concat(middle, 3)], 3)
+    if feature_count > features.sizes[3]:
+        got = f"voxel_feature_num {feature_count}"
         raise ArgumentError(
-            "AR304", part.where, got, f"at most {found.sizes[3]}, the number of values per point"
+            "AR304", part.where, got, f"at most {features.sizes[3]}, the number of values per point"
         )
-    place = part.counted(length(held, 2)).cast(FLOAT).unsqueeze(0, 1, 3)
-    found = window(found, 3, 0, wanted)
-    return part.where_(place < count, found, part.like(0.0, found))
+    place = part.counted(length(points, 2)).cast(FLOAT).unsqueeze(0, 1, 3)
+    features = window(features, 3, 0, feature_count)
+    return part.where_(place < count, features, part.like(0.0, features))
 
 
 AREA = Field("point_cloud_range", (0.0,), count=6, needed=True)

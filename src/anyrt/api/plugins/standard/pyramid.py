@@ -1,8 +1,8 @@
-"""Regions pooled from pyramids of feature maps, as Mask R-CNN has them: each from the map that fits its area.
+"""Pooling of regions from feature pyramids, as in Mask R-CNN: the area of a region selects its map.
 
-The maps lie one behind the other, channels innermost, so that one gather reads all of them: a bin is a sum
-over taps, positions with weights, along rows and along columns. A region takes as many samples as the plug-in
-says, or as its own size asks for: then a loop takes one region after the other.
+The maps are concatenated, channels innermost, so that one gather reads all of them. A bin is a sum over taps,
+positions with weights, along rows and along columns. The field sampling_ratio sets the number of samples; if
+it is 0, that depends on the size of the region, and a loop computes one region at a time.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from anyrt.core.enums import ReduceOperation, UnaryOperation
 from anyrt.core.errors import ShapeError
 
 LEGACY, OUTPUT_HALF_PIXEL, HALF_PIXEL = -1, 1, 2
-CANONICAL = 224  # the side of a region, in pixels, that reads the third map
+CANONICAL = 224  # the side of a region, in pixels, above which it reads the third map
 
 
 @dataclass(frozen=True, slots=True)
 class Taps:
-    """What each bin of regions sums along one axis: positions of a map, and what each counts, both (images,
-    regions, bins, taps)."""
+    """The taps of each bin along one axis: positions on a map and their weights, both (images, regions, bins,
+    taps)."""
 
     place: Tensor
     share: Tensor
@@ -35,9 +35,9 @@ class Taps:
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Samples of regions along one axis, all (images, regions, 1, 1): where the first bin begins, how far it
-    is to the next, how many samples a bin has, and the last position of the map; `offset`: where a sample
-    lies in its part of a bin."""
+    """The samples of regions along one axis, all (images, regions, 1, 1): the begin of the first bin, the
+    size of a bin, the number of samples of a bin, and the last position of the map; `offset`: the position of
+    a sample in its part of a bin."""
 
     begin: Tensor
     step: Tensor
@@ -46,16 +46,16 @@ class Lines:
     offset: float
 
     def places(self, bins: Tensor, samples: Tensor) -> Tensor:
-        """Where each sample of each bin lies, on the map."""
-        found = self.begin + self.step * bins + self.step * (samples + self.offset) / self.count
-        return found.maximum(0.0).minimum(self.last)
+        """The position on the map of each sample of each bin."""
+        positions = self.begin + self.step * bins + self.step * (samples + self.offset) / self.count
+        return positions.maximum(0.0).minimum(self.last)
 
 
 # ---- PyramidROIAlign ------------------------------------------------------------------------------
 
 
 def pyramid_roi_align(part: Part) -> Tensor:
-    """Means of samples between four neighbours: (images, regions, channels, bins, bins)."""
+    """Means of bilinear samples: (images, regions, channels, bins, bins)."""
     rois, maps = _inputs(part, 4)
     image = part.wholes("image_size") if not part.whole("legacy") else (1024, 1024)
     corners = _corners(part, rois.cast(FLOAT), image)
@@ -71,7 +71,7 @@ def pyramid_roi_align(part: Part) -> Tensor:
 
 
 def _first_limit(part: Part, image: Sequence[int]) -> float:
-    """The area, as a part of the image's, above which a region reads the second map."""
+    """The area, as a fraction of the image, above which a region reads the second map."""
     if part.whole("legacy"):
         return CANONICAL**2 * 2.0 / (image[0] * image[1]) / 16.0
     return part.whole("fpn_scale") ** 2 / (image[0] * image[1]) / 4.0
@@ -81,27 +81,29 @@ def _inputs(part: Part, count: int) -> tuple[Tensor, list[Tensor]]:
     """Regions, (images, regions, 4), and maps of equal channels."""
     rois, maps = part.of_rank(0, 3), [part.of_rank(k + 1, 4) for k in range(count)]
     if rois.sizes[2] not in (4, -1):
-        raise ShapeError("AR123", part.where, f"regions of {rois.sizes[2]} numbers", "4 of each")
+        raise ShapeError(
+            "AR123", part.where, f"regions of {rois.sizes[2]} values", "4 values for each region"
+        )
     for x in maps[1:]:
         if -1 not in (x.sizes[1], maps[0].sizes[1]) and x.sizes[1] != maps[0].sizes[1]:
             got = f"maps of {maps[0].sizes[1]} and {x.sizes[1]} channels"
-            raise ShapeError("AR123", part.where, got, "as many channels in each map")
+            raise ShapeError("AR123", part.where, got, "the same number of channels in each map")
     return rois, maps
 
 
 def _corners(part: Part, rois: Tensor, image: Sequence[int]) -> list[Tensor]:
-    """Lower and upper corner, y before x, as parts of the image and inside of it: (images, regions, 1, 1)."""
+    """Lower and upper corner, y before x, as fractions of the image, clipped: (images, regions, 1, 1)."""
     legacy = part.whole("legacy")
     x = [window(rois, 2, k, 1).unsqueeze(3) for k in range(4)]
     ends = [[x[k].minimum(x[k + 2]) for k in (0, 1)], [x[k].maximum(x[k + 2]) for k in (0, 1)]]
-    found = [v for pair in ends for v in (pair if legacy or part.whole("roi_coords_swap") else pair[::-1])]
+    corners = [v for pair in ends for v in (pair if legacy or part.whole("roi_coords_swap") else pair[::-1])]
     if legacy or not part.whole("roi_coords_absolute"):
-        return [v.clip(0.0, 1.0) for v in found]
-    return [v.clip(0.0, float(image[k % 2])) / float(image[k % 2]) for k, v in enumerate(found)]
+        return [v.clip(0.0, 1.0) for v in corners]
+    return [v.clip(0.0, float(image[k % 2])) / float(image[k % 2]) for k, v in enumerate(corners)]
 
 
 def _level(part: Part, area: Tensor, limit: float, count: int) -> Tensor:
-    """The map that each region reads: 0 for the first one."""
+    """The number of the map that each region reads, from 0."""
     limits = part.constant(limit * 4.0 ** np.arange(count - 1), FLOAT).reshape((1, 1, 1, count - 1))
     return part.reduce(ReduceOperation.SUM, (area > limits).cast(INT64), [3])
 
@@ -124,12 +126,12 @@ def _mode(part: Part) -> int:
 
 
 def _ratio(part: Part) -> int:
-    """How many samples a bin has along an axis; 0: as many as its size asks for."""
+    """The number of samples of a bin along an axis; 0: it depends on the size of the bin."""
     return 1 if part.whole("legacy") else part.whole("sampling_ratio")
 
 
 def _neighbours(part: Part, at: Lines, bins: int, samples: int) -> Taps:
-    """Two neighbours of each sample, of which each bin has as many."""
+    """The two neighbours of each sample; each bin has `samples` of them."""
     place = at.places(_counting(part, bins, 2), _counting(part, samples, 3))
     first = part.unary(UnaryOperation.FLOOR, place)
     share = place - first
@@ -139,10 +141,10 @@ def _neighbours(part: Part, at: Lines, bins: int, samples: int) -> Taps:
 
 
 def _covered(part: Part, at: Lines, bins: int, longest: Size) -> Taps:
-    """All positions between the first and the last sample of each bin, as many as the largest region asks
-    for; what is behind a bin's own counts 0."""
+    """All positions between the first and the last sample of each bin, as many as the largest region needs;
+    those beyond a bin's own samples have weight 0."""
     most = part.reduce(ReduceOperation.MAX, at.count, range(4), keep=False).maximum(1.0).cast(INT64)
-    # What is brought into 0 … longest has that bound as a size, too.
+    # A size clamped to 0 … longest has `longest` as its upper bound.
     each = part.counted(smaller(longest, most.reshape((1,)).maximum(0)))
     samples, each = each.size(0), each.cast(FLOAT)
     place = at.places(_counting(part, bins, 2), each.unsqueeze(0, 1, 2))
@@ -155,8 +157,8 @@ def _covered(part: Part, at: Lines, bins: int, longest: Size) -> Taps:
 
 
 def _width(part: Part, samples: Size) -> Size:
-    """How many positions lie between the first and the last of so many samples: they are 1 apart at most,
-    but almost 2 where corners are samples."""
+    """The number of positions between the first and the last of `samples` samples. Their distance is at most
+    1, or almost 2 if corners are samples."""
     return samples * 2 if _mode(part) == LEGACY else samples + 1
 
 
@@ -166,18 +168,18 @@ def _counting(part: Part, size: int, axis: int) -> Tensor:
 
 
 def _of_level(part: Part, level: Tensor, sizes: Sequence[Size]) -> Tensor:
-    """The number of the map that each region reads."""
+    """The entry of `sizes` for the map that each region reads."""
     return part.gather(stack(part, sizes), level, 0)
 
 
 def _behind(maps: Sequence[Tensor]) -> Tensor:
-    """The positions of all maps, one behind the other, channels innermost: (images, positions, channels)."""
+    """The concatenated positions of all maps, channels innermost: (images, positions, channels)."""
     flat = [x.transpose(0, 2, 3, 1).reshape([length(x, 0), volume(x, (2, 3)), length(x, 1)]) for x in maps]
     return maps[0].layers.concat(flat, 1)
 
 
 def _starts(part: Part, level: Tensor, maps: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-    """The first position of the map that each region reads, and how wide it is."""
+    """The first position of the map that each region reads, and the width of that map."""
     starts: list[Size] = [0]
     for x in maps[:-1]:
         starts.append(volume(x, (2, 3)) + starts[-1])
@@ -190,13 +192,13 @@ def _pooled(part: Part, x: Tensor, first: Tensor, wide: Tensor, taps: Sequence[T
     line = (first + rows.place * wide).unsqueeze(3, 5)  # images, regions, bins, 1, taps, 1
     at = line + columns.place.unsqueeze(2, 4)
     share = rows.share.unsqueeze(3, 5) * columns.share.unsqueeze(2, 4)
-    found = part.layer("add_gather", x, at, 1, num_elementwise_dims=1).cast(FLOAT)
-    sums = part.reduce(ReduceOperation.SUM, found * share.unsqueeze(6), [4, 5], keep=False)
+    samples = part.layer("add_gather", x, at, 1, num_elementwise_dims=1).cast(FLOAT)
+    sums = part.reduce(ReduceOperation.SUM, samples * share.unsqueeze(6), [4, 5], keep=False)
     return sums.transpose(0, 1, 4, 2, 3)
 
 
 def _one_by_one(part: Part, maps: Sequence[Tensor], level: Tensor, lines: Sequence[Lines]) -> Tensor:
-    """The same, region by region, so that each takes as many samples as its own size asks for."""
+    """The same in a loop over regions, with a number of samples that depends on the size of the region."""
     x, bins = _behind(maps), part.whole("pooled_size")
     images, many, channels = length(level, 0), length(level, 1), length(x, 2)
     first, wide = _starts(part, level, maps)
@@ -217,19 +219,19 @@ def _one_by_one(part: Part, maps: Sequence[Tensor], level: Tensor, lines: Sequen
 
 
 def _own(part: Part, turns: Turns, taps: Taps, samples: Tensor) -> Taps:
-    """The taps of a turn's region."""
-    found = []
+    """The taps of the region of the current iteration."""
+    taps_of_turn = []
     for x in (taps.place, taps.share):
         flat = x.reshape([volume(x, (0, 1)), length(x, 2), length(x, 3)])
-        found.append(window(turns.each(flat), 1, 0, _width(part, samples)).unsqueeze(0, 1))
-    return Taps(*found)
+        taps_of_turn.append(window(turns.each(flat), 1, 0, _width(part, samples)).unsqueeze(0, 1))
+    return Taps(*taps_of_turn)
 
 
 # ---- MultilevelCropAndResize ----------------------------------------------------------------------
 
 
 def multilevel_crop_and_resize(part: Part) -> Tensor:
-    """The sample in the middle of each bin; zeros for regions that are empty or reach beyond the image."""
+    """The sample at the center of each bin; zeros for regions that are empty or not inside the image."""
     rois, maps = _inputs(part, 5)
     high, wide = (float(n) for n in part.wholes("image_size")[1:])
     y1, x1, y2, x2 = (window(rois.cast(FLOAT), 2, k, 1).unsqueeze(3) for k in range(4))
@@ -243,8 +245,8 @@ def multilevel_crop_and_resize(part: Part) -> Tensor:
         taps.append(_neighbours(part, Lines(low * scale, step, part.like(1.0, low), last, 0.5), bins, 1))
     inside = [~(v < 0.0) & ~(v > most) for v, most in ((y1, high), (x1, wide), (y2, high), (x2, wide))]
     there = inside[0] & inside[1] & inside[2] & inside[3] & (y1 < y2) & (x1 < x2)
-    found = _pooled(part, _behind(maps), *_starts(part, level, maps), taps)
-    return part.where_(there.unsqueeze(4), found, part.like(0.0, found)).cast(maps[0].dtype)
+    samples = _pooled(part, _behind(maps), *_starts(part, level, maps), taps)
+    return part.where_(there.unsqueeze(4), samples, part.like(0.0, samples)).cast(maps[0].dtype)
 
 
 POOLED = Field("pooled_size", 7, 1)

@@ -1,4 +1,4 @@
-"""Regions of images, convolutions with offsets, and what moves or stores elements."""
+"""Regions of images, deformable convolutions, and layers that move or scatter elements."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from anyrt.core.errors import ShapeError
 
 
 def roi_align(part: Part) -> Tensor:
-    """Means or maxima of samples in bins of regions, as ONNX has them."""
+    """RoiAlign of ONNX: means or maxima of samples in the bins of regions."""
     x, rois, images = part.inputs
     bins = Bins(
         (part.whole("output_height"), part.whole("output_width")),
@@ -36,8 +36,8 @@ def roi_align(part: Part) -> Tensor:
 
 
 def crop_and_resize(part: Part) -> Tensor:
-    """Of each region, lower and upper corner (y, x) as parts of the image, samples between four neighbours,
-    zeros outside: (images, regions, channels, rows, columns)."""
+    """Bilinear samples of each region, zeros outside the image: (images, regions, channels, rows, columns). A
+    region is its lower and upper corner (y, x) as fractions of the image."""
     x, rois = part.of_rank(0, 4), part.of_rank(1, 3, 4)
     rois = rois.squeeze(3) if rois.rank == 4 else rois
     crops = part.whole("crop_height"), part.whole("crop_width")
@@ -48,7 +48,7 @@ def crop_and_resize(part: Part) -> Tensor:
 
 
 def _shares(part: Part, rois: Tensor, k: int, bins: int, size: Size) -> Tensor:
-    """What each element of an axis counts for each sample: (images, regions, samples, elements)."""
+    """The weight of each element of an axis for each sample: (images, regions, samples, elements)."""
     low, high = (window(rois, 2, k + end, 1).unsqueeze(3) for end in (0, 2))
     whole = part.constant([size], INT64) if isinstance(size, int) else size
     last = (whole - 1).cast(FLOAT).reshape((1, 1, 1, 1))
@@ -64,8 +64,7 @@ def _shares(part: Part, rois: Tensor, k: int, bins: int, size: Size) -> Tensor:
 
 
 def deformable_convolution(part: Part) -> Tensor:
-    """A convolution whose elements lie at offsets and have factors; inputs: image, offsets, factors, kernel,
-    bias."""
+    """A modulated deformable convolution; inputs: image, offsets, factors, kernel, bias."""
     x, offset, mask, kernel = (part.of_rank(k, 4) for k in range(4))
     pads = part.wholes("padding")
     by = Windows(kernel.sizes[2:], part.wholes("stride"), part.wholes("dilation"), pads, pads)
@@ -74,7 +73,7 @@ def deformable_convolution(part: Part) -> Tensor:
 
 
 def resize_nearest(part: Part) -> Tensor:
-    """The last two axes so many times as long, each place the element before it."""
+    """Nearest-neighbour scaling of the last two axes; positions round down."""
     x = part.of_rank(0, 4)
     scale = part.real("scale")
     sizes = x.sizes[2:]
@@ -83,7 +82,7 @@ def resize_nearest(part: Part) -> Tensor:
         how = {"coordinate_transformation": asymmetric, "nearest_rounding": floor}
         mode = InterpolationMode.NEAREST
         return part.layer("add_resize", x, resize_mode=mode, scales=[1.0, 1.0, scale, scale], **how)
-    for axis in (2, 3):  # the layer would count with the quotient of the sizes
+    for axis in (2, 3):  # add_resize would use the quotient of the sizes as scale
         many = part.counted(_times(part, length(x, axis), scale)).cast(DataType.DOUBLE)
         place = part.unary(UnaryOperation.FLOOR, many / scale).cast(INT64)
         x = part.gather(x, place.minimum(part.size(x, axis) - 1), axis)
@@ -98,7 +97,7 @@ def _times(part: Part, size: Size, scale: float) -> Size:
 
 
 def scatter_elements(part: Part) -> Tensor:
-    """A copy with elements stored, or combined with what is there."""
+    """A copy with updates stored at positions, or reduced with the elements there."""
     x, at, updates = part.inputs
     reduction = part.choice("reduction", REDUCTIONS)
     return scatter(part, x, at.cast(INT64), updates, reduction, part.axis("axis", x))
@@ -111,8 +110,8 @@ def scatter_nd(part: Part) -> Tensor:
 
 
 def pillar_scatter(part: Part) -> Tensor:
-    """Columns of features at their places in a plane, zeros elsewhere; those beyond the number of each frame
-    are left out. Features (frames, pillars, channels), places (frames, pillars, 4: frame, z, y, x)."""
+    """Features of pillars at their positions in a plane, zeros elsewhere; pillars beyond the count of a frame
+    are ignored. Features (frames, pillars, channels), positions (frames, pillars, 4: frame, z, y, x)."""
     voxels, coords, count = part.of_rank(0, 3), part.of_rank(1, 3), part.of_rank(2, 1)
     rows, columns = part.wholes("dense_shape")
     cells = rows * columns
@@ -129,7 +128,7 @@ def pillar_scatter(part: Part) -> Tensor:
 
 
 def coordinates(part: Part) -> Tensor:
-    """Two channels behind, of rows and of columns counted from −1 to 1."""
+    """The input with two more channels: the row and column coordinates, from −1 to 1."""
     x = part.of_rank(0, 4)
     batch, rows, columns = (length(x, k) for k in (0, 2, 3))
     lines = _from_minus_one(part, rows).unsqueeze(0, 1, 3), _from_minus_one(part, columns).unsqueeze(0, 1, 2)
@@ -143,7 +142,7 @@ def _from_minus_one(part: Part, size: Size) -> Tensor:
 
 
 def flatten_concat(part: Part) -> Tensor:
-    """Each image's elements of all inputs, one behind the other: (images, elements, 1, 1)."""
+    """The concatenated elements of all inputs for each image: (images, elements, 1, 1)."""
     flat = []
     for k in range(len(part.inputs)):
         x = part.of_rank(k, 4)
@@ -152,14 +151,13 @@ def flatten_concat(part: Part) -> Tensor:
 
 
 def batch_tile(part: Part) -> Tensor:
-    """The second input, of one image, for each image of the first."""
+    """The second input, repeated for each image of the first."""
     x = part.inputs[1]
     return part.expand(x, [length(part.inputs[0], 0), *(length(x, k) for k in range(1, x.rank))])
 
 
 def reorg(part: Part) -> Tensor:
-    """Channels of which each is every so many element of a channel, as in YOLO's second version: the input
-    counts as that of the opposite step."""
+    """Space to depth with the element order of YOLOv2, which reads the input as the result of the inverse."""
     x, s = part.of_rank(0, 4), part.whole("stride")
     channels, rows, columns = x.sizes[1:]
     known = [n for n in (rows, columns) if n >= 0]
@@ -172,8 +170,7 @@ def reorg(part: Part) -> Tensor:
 
 
 def region(part: Part) -> Tensor:
-    """Sigmoids of offsets and of whether there is an object, softmax of classes, for each box of YOLO's
-    second version."""
+    """The activations of YOLOv2 for each box: sigmoid of offsets and objectness, softmax of classes."""
     x = part.of_rank(0, 4)
     boxes, coords, classes = (part.whole(n) for n in ("num", "coords", "classes"))
     if x.sizes[1] != boxes * (coords + 1 + classes):

@@ -1,4 +1,4 @@
-"""The end of SSD, NMS_TRT: boxes decoded from where priors lie, of which the best are kept."""
+"""NMS_TRT, the last layer of SSD: boxes decoded from priors, then non-maximum suppression."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ CORNER, CENTER_SIZE, CORNER_SIZE, TF_CENTER = range(4)
 
 
 def detection_output(part: Part) -> list[Tensor]:
-    """Rows of image, class, score and box, clipped to 0 … 1, class −1 where there is none; and how many there
-    are, an integer whose bits are those of a float, as TensorRT gives it."""
+    """Rows of image, class, score and box, clipped to 0 … 1, class −1 for unused places; and the number of
+    boxes, an int32 reinterpreted as a float, as in TensorRT."""
     order, classes = part.wholes("inputOrder"), part.whole("numClasses")
     if sorted(order) != [0, 1, 2]:
         raise ArgumentError("AR304", part.where, f"inputOrder {order}", "0, 1 and 2 in some order")
@@ -39,7 +39,7 @@ def detection_output(part: Part) -> list[Tensor]:
 
 
 def _count(part: Part, odds: Tensor, classes: int) -> Size:
-    """How many priors there are."""
+    """The number of priors."""
     if odds.sizes[1] < 0:
         return odds.size(1) // classes
     if odds.sizes[1] % classes:
@@ -48,8 +48,8 @@ def _count(part: Part, odds: Tensor, classes: int) -> Size:
 
 
 def decoded(part: Part, places: Tensor, priors: Tensor, many: Size) -> Tensor:
-    """Boxes as corners; places: (images, priors, classes or 1, 4), priors: (images, 2, 4 · priors, 1), with
-    how much each number varies behind the corners."""
+    """Boxes as corners; places: (images, priors, classes or 1, 4), priors: (images, 2, 4 · priors, 1),
+    corners and then variances."""
     if part.whole("isBatchAgnostic"):
         priors = window(priors, 0, 0, 1)
     corners, spread = (window(priors, 1, k, 1).reshape([length(priors, 0), many, 1, 4]) for k in (0, 1))
@@ -58,16 +58,16 @@ def decoded(part: Part, places: Tensor, priors: Tensor, many: Size) -> Tensor:
     low, size = (a, b), (c - a, d - b)
     match part.whole("codeType"):
         case code if code == CORNER:
-            found = [x + p for x, p in zip(moved, (a, b, c, d), strict=True)]
+            boxes = [x + p for x, p in zip(moved, (a, b, c, d), strict=True)]
         case code if code == CORNER_SIZE:
-            found = [x * size[k % 2] + p for k, (x, p) in enumerate(zip(moved, (a, b, c, d), strict=True))]
+            boxes = [x * size[k % 2] + p for k, (x, p) in enumerate(zip(moved, (a, b, c, d), strict=True))]
         case code:
-            found = _from_centers(part, moved if code == CENTER_SIZE else _turned(moved), low, size)
-    return part.concat(found, 3)
+            boxes = _from_centers(part, moved if code == CENTER_SIZE else _turned(moved), low, size)
+    return part.concat(boxes, 3)
 
 
 def _turned(moved: Sequence[Tensor]) -> list[Tensor]:
-    """Rows and columns the other way round."""
+    """The coordinates with rows and columns exchanged."""
     return [moved[k] for k in (1, 0, 3, 2)]
 
 

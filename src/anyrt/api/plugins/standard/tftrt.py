@@ -1,4 +1,4 @@
-"""EfficientNMS as TensorFlow's CombinedNonMaxSuppression asks for it: so many boxes of each class at most."""
+"""EfficientNMS as TensorFlow's CombinedNonMaxSuppression: with a maximum number of boxes of each class."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from anyrt.api.compose.tensor import Tensor
 from anyrt.api.plugins.standard._part import FLOAT, Part
 from anyrt.api.plugins.standard._record import Field, Standard
 from anyrt.api.plugins.standard.detections import (
-    LOOKED_AT,
+    CANDIDATES,
     THRESHOLDS,
     Limits,
     at_class,
     below,
     boxes_of,
-    found,
     least,
     operands,
+    select,
 )
 
 
 def combined(part: Part) -> list[Tensor]:
-    """How many are kept, boxes, scores and classes; where padded per class, with no more room than all
-    classes together may fill."""
+    """The number of selected boxes, the boxes, their scores and their classes. If pad_per_class, the outputs
+    have no more places than all classes together can fill."""
     kind, room = part.inputs[0].dtype, part.whole("max_total_size")
     boxes, scores = (x.cast(FLOAT) for x in operands(part))
     each = part.whole("max_output_size_per_class")
     score = below(least(part.real("score_threshold"), False, kind))
-    limits = Limits(room, LOOKED_AT, score, below(part.real("iou_threshold")), each)
-    kept = found(part, boxes, scores, limits)
+    limits = Limits(room, CANDIDATES, score, below(part.real("iou_threshold")), each)
+    kept = select(part, boxes, scores, limits)
     values, chosen = at_class(part, scores, kept), boxes_of(part, boxes, kept, length(scores, 2))
     if part.whole("clip_boxes"):
         chosen = chosen.clip(0.0, 1.0)

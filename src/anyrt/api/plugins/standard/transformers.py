@@ -1,4 +1,4 @@
-"""What transformers are made of: attention in several forms, embeddings, products with fixed weights."""
+"""Layers of transformers: attention in several forms, embeddings, products with fixed weights."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ PACKED = AttentionIOForm.PACKED_NHD
 
 
 def qkv_to_context(part: Part) -> Tensor:
-    """Attention of heads whose queries, keys and values lie side by side: (tokens, batch, 3 · hidden, 1, 1),
-    or (tokens of all batches, 3 · hidden, 1, 1) where lengths tell where each begins."""
+    """Multi-head attention of interleaved queries, keys and values: (tokens, batch, 3 · hidden, 1, 1), or
+    packed, (tokens of all sequences, 3 · hidden, 1, 1), with start positions."""
     heads, each = split_heads(part)
     if "var_seqlen" in part.names and part.whole("var_seqlen"):
         return _packed(part, heads, each)
@@ -32,7 +32,7 @@ def qkv_to_context(part: Part) -> Tensor:
 
 
 def split_heads(part: Part) -> tuple[int, int]:
-    """How many heads there are, and how many entries each has."""
+    """The number of heads, and the size of each."""
     hidden, heads = part.whole("hidden_size"), part.whole("num_heads")
     if hidden % heads:
         raise ShapeError("AR118", part.where, f"hidden_size {hidden}", f"a multiple of {heads} heads")
@@ -40,7 +40,7 @@ def split_heads(part: Part) -> tuple[int, int]:
 
 
 def _split(part: Part, x: Tensor, lead: int, heads: int, each: int) -> list[Tensor]:
-    """Queries, times the scale of products, keys and values: the leading axes, heads, entries of a head."""
+    """Scaled queries, keys and values: the leading axes, heads, entries of a head."""
     if x.sizes[lead] not in (3 * heads * each, -1):
         got, wanted = f"{x.sizes[lead]} entries in axis {lead}", f"{3 * heads * each}, 3 times hidden_size"
         raise ShapeError("AR123", part.where, got, wanted)
@@ -66,7 +66,7 @@ def _padded(part: Part, heads: int, each: int) -> Tensor:
 
 
 def _packed(part: Part, heads: int, each: int) -> Tensor:
-    """Tokens of batches one after the other; the third input tells where each begins, and where all end."""
+    """Attention of packed sequences; the third input has their start positions and the total length."""
     x = part.of_rank(0, 2, 3, 4)
     if part.optional(2) is None:
         raise ShapeError(
@@ -77,15 +77,17 @@ def _packed(part: Part, heads: int, each: int) -> Tensor:
 
 
 def attended(part: Part, operands: Sequence[Tensor], starts: Tensor) -> Tensor:
-    """Attention among the tokens of each batch; queries, keys and values are (tokens, heads, entries)."""
+    """Attention within each sequence; queries, keys and values are (tokens, heads, entries)."""
     layer = _attention(part, operands)
     layer.query_form = layer.key_value_form = PACKED
     layer.query_lengths = layer.key_value_lengths = starts.cast(INT32).it
     return part.tensor(layer.get_output(0))
 
 
-def _attention(part: Part, operands: Sequence[Tensor]) -> Any:  # Any: its attributes follow from the record
-    network: Any = part.network  # as do its methods
+def _attention(
+    part: Part, operands: Sequence[Tensor]
+) -> Any:  # Any: attributes are generated from the record
+    network: Any = part.network  # so are its methods
     query, key, value = (v.it for v in operands)
     layer = network.add_attention(query, key, value, AttentionNormalizationOp.SOFTMAX, False)
     layer.name = f"{part.where}.attention"
@@ -93,16 +95,16 @@ def _attention(part: Part, operands: Sequence[Tensor]) -> Any:  # Any: its attri
 
 
 def embedding(part: Part) -> list[Tensor]:
-    """The sum of what tokens, kinds of tokens and positions stand for, normalised; and how many tokens of
-    each batch count. Tokens, kinds and mask: (tokens, batch).
+    """The normalized sum of the embeddings of tokens, token types and positions, and the number of unmasked
+    tokens of each sequence. Tokens, token types and mask: (tokens, batch).
 
-    The second output is for CustomQKVToContextPluginDynamic alone, which here takes counts in all types, so
-    that mha_type_id changes nothing; a program asks for full_mask to read the bits itself."""
+    The second output is an input of CustomQKVToContextPluginDynamic, which accepts these counts for all
+    types; mha_type_id has no effect. AR901 for full_mask, which returns a packed mask in TensorRT."""
     if part.whole("full_mask"):
         do = "set full_mask to 0"
         raise NotSupportedError("AR901", part.where, "a packed mask", "sequence lengths", do)
     tokens, kinds, mask = (part.of_rank(k, 2) for k in range(3))
-    gamma, beta = (part.held_in(f"{EMBEDDINGS}layernorm_{n}").reshape(-1) for n in ("gamma", "beta"))
+    gamma, beta = (part.array(f"{EMBEDDINGS}layernorm_{n}").reshape(-1) for n in ("gamma", "beta"))
     word, kind, place = tables(part)
     places = window(place, 0, 0, length(tokens, 0)).unsqueeze(1)
     sums = part.gather(word, tokens, 0) + part.gather(kind, kinds, 0) + places
@@ -112,20 +114,20 @@ def embedding(part: Part) -> list[Tensor]:
 
 
 def tables(part: Part) -> list[Tensor]:
-    """What tokens, kinds of tokens and positions stand for, a row each."""
-    size = part.held_in(f"{EMBEDDINGS}layernorm_gamma").size
+    """The embedding tables of tokens, token types and positions."""
+    size = part.array(f"{EMBEDDINGS}layernorm_gamma").size
     named = (f"{EMBEDDINGS}{n}_embeddings" for n in ("word", "token_type", "position"))
-    return [part.constant(part.held_in(n).reshape(-1, size), FLOAT) for n in named]
+    return [part.constant(part.array(n).reshape(-1, size), FLOAT) for n in named]
 
 
 def product(part: Part) -> Tensor:
-    """A product with fixed weights over the third axis; only axes of size 1 are behind."""
+    """A matrix product with fixed weights over the third axis; the axes after it have size 1."""
     x = part.of_rank(0, 3, 4, 5)
     out = part.whole("out_dims")
-    weights = part.held_in("W").reshape(-1)
+    weights = part.array("W").reshape(-1)
     if weights.size % out or x.sizes[2] not in (weights.size // out, -1):
         got = f"{weights.size} weights for {x.sizes[2]} entries and {out} results"
-        raise ShapeError("AR123", part.where, got, "as many as both together")
+        raise ShapeError("AR123", part.where, got, "a multiple of out_dims, for the size of axis 2")
     flat = x.reshape([length(x, 0), length(x, 1), weights.size // out])
     y = part.matmul(flat, part.constant(weights.reshape(-1, out), x.dtype))
     return y.unsqueeze(*range(3, x.rank))
@@ -135,8 +137,8 @@ def product(part: Part) -> Tensor:
 
 
 def disentangled(part: Part) -> Tensor:
-    """Scores of contents, and of contents with positions both ways, whose distances have buckets of
-    logarithmic width; times a factor."""
+    """Disentangled attention scores: content to content, content to position and position to content, with
+    logarithmic buckets of distances; times a factor."""
     content, to_place, from_place = (part.of_rank(k, 3) for k in range(3))
     rows = part.counted(length(content, 1)).unsqueeze(1)
     distance = rows - part.counted(length(content, 2)).unsqueeze(0)
@@ -151,20 +153,21 @@ def disentangled(part: Part) -> Tensor:
 
 
 def buckets(span: int) -> Array:
-    """The bucket of each distance from −(2 · span + 1) on; what is farther has the last one of its side."""
+    """The bucket of each distance from −(2 · span + 1) to 2 · span + 1; larger distances share the last
+    one."""
     far = np.arange(-(2 * span + 1), 2 * span + 2)
     half = span // 2
     if half < 1:
         return np.asarray(np.clip(far + span, 0, 2 * span - 1))
     widths = (half - 1) / (np.log(max(2 * span - 1, half + 1)) - np.log(half)) * (1 - 1e-7)
     steps = np.ceil((np.log(np.maximum(np.abs(far), half)) - np.log(half)) * widths) + half
-    found = np.where(np.abs(far) <= half, far, np.sign(far) * steps)
-    return np.asarray(np.clip(found + span, 0, 2 * span - 1), np.int64)
+    bucket = np.where(np.abs(far) <= half, far, np.sign(far) * steps)
+    return np.asarray(np.clip(bucket + span, 0, 2 * span - 1), np.int64)
 
 
 def deformable_attention(part: Part) -> Tensor:
-    """Weighted sums of samples at places of several maps, between four neighbours each; values: (batch,
-    places of all maps, heads, entries), places: (batch, queries, heads, maps, points, 2)."""
+    """Weighted sums of bilinear samples of several maps; values: (batch, positions of all maps, heads,
+    entries), places: (batch, queries, heads, maps, points, 2)."""
     values, sizes, starts, places, weights = (part.of_rank(k, r) for k, r in enumerate((4, 2, 1, 6, 5)))
     batch, queries, heads, maps, points = (length(places, k) for k in range(5))
     y = values.transpose(0, 2, 1, 3)
@@ -173,11 +176,11 @@ def deformable_attention(part: Part) -> Tensor:
     for share, index in _neighbours(part, places.cast(FLOAT), sizes, starts):
         weight = (weights.cast(FLOAT) * share).transpose(0, 2, 1, 3, 4).reshape(flat).unsqueeze(3)
         at = index.transpose(0, 2, 1, 3, 4).reshape(flat).unsqueeze(3)
-        found = (
+        samples = (
             part.layer("add_gather_v2", y, at.cast(INT64), GatherMode.ND, num_elementwise_dims=2).cast(FLOAT)
             * weight
         )
-        sums = found if sums is None else sums + found
+        sums = samples if sums is None else sums + samples
     assert sums is not None, "there are four neighbours"
     each = sums.reshape([batch, heads, queries, maps * points, length(values, 3)])
     total = part.reduce(ReduceOperation.SUM, each, [3], keep=False)
@@ -185,7 +188,7 @@ def deformable_attention(part: Part) -> Tensor:
 
 
 def _neighbours(part: Part, places: Tensor, sizes: Tensor, starts: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """The share of each of four neighbours, 0 outside, and where it lies among those of all maps."""
+    """The weight of each of four neighbours, 0 outside the map, and its position among those of all maps."""
     column, row = (window(places, 5, k, 1).squeeze(5) for k in (0, 1))
     high, wide = (window(sizes.cast(FLOAT), 1, k, 1).reshape([1, 1, 1, length(sizes, 0), 1]) for k in (0, 1))
     first = starts.cast(FLOAT).reshape([1, 1, 1, length(starts, 0), 1])
@@ -200,7 +203,7 @@ def _neighbours(part: Part, places: Tensor, sizes: Tensor, starts: Tensor) -> It
 
 
 def absolute(part: Part, x: Tensor) -> Tensor:
-    """The size of numbers."""
+    """The absolute value."""
     return part.unary(UnaryOperation.ABS, x)
 
 
