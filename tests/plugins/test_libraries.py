@@ -286,11 +286,11 @@ def test_a_run_that_a_plugin_in_c_ends_says_why_and_the_next_one_works(load, reg
 WRONG = [
     ("= ANYRT_INT64, out", "= 99, out", r"AR824.*Found.output_types .*type 99"),
     ("out[1].rank = 0", "out[1].rank = 9", r"AR824.*Found.output_shapes .*rank 9"),
-    ("z->constant(z->builder, 2)", "41", r"AR822.*size number 41, wanted one of the 1 sizes"),
+    ("z->constant(z->builder, 2)", "41", r"AR822.*expression number 41, wanted one of the 1 expressions"),
     (
         "= z->declare(z->builder, 1, half, in->dims[0])",
         "= half + 9",
-        "size number .*which sizes did not give",
+        "expression number .*which does not exist",
     ),
     ("ANYRT_CEIL_DIV", "55", "AR824.*55 is not a valid DimensionOperation"),
     ("return 8 * in->dims[0]", "return -8", r"AR824.*Found.workspace .*-\d+ bytes"),

@@ -1,4 +1,4 @@
-"""Plug-ins made of functions, as `tensorrt.plugin` has them: a description, and what computes.
+"""Plug-ins made from functions, like `tensorrt.plugin`: a description of the outputs, and an implementation.
 
     import anyrt.plugin as trtp
 
@@ -12,7 +12,7 @@
 
     layer = network.add_plugin(trtp.op.my.scaled(x, factor=2.0))
 
-Memory is the host's: NumPy and PyTorch work on the tensors that `impl` is given, and nothing is copied. See
+Tensors are in host memory: NumPy and PyTorch use the arguments of `impl` without a copy. See
 docs/plugin_functions.md.
 """
 

@@ -207,7 +207,7 @@ def test_the_array_of_an_input_is_read_only(build):
             lambda x: trtp.from_shape_expr((trtp.size_tensor(2, 4).expr(),), trt.float32),
             "a size tensor that is no output",
         ),
-        (lambda x: trtp.from_shape_expr((-3,), trt.float32), "a size of -3"),
+        (lambda x: trtp.from_shape_expr((-3,), trt.float32), "a dimension of -3"),
     ],
 )
 def test_an_invalid_return_value_of_register_is_reported(build, log, describe, message):

@@ -1,1 +1,1 @@
-"""Plug-ins: layers that programs bring along, with their creators and the registry that finds these."""
+"""Plug-ins: layers that programs implement, their creators, and the registry of creators."""

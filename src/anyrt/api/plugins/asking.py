@@ -12,22 +12,23 @@ from anyrt.api.edge.interfaces import tried
 from anyrt.core.errors import AnyrtError, NotSupportedError, PluginError
 
 
-def ask(where: str, owner: object, method: str, *args: object) -> Any:  # Any: the caller judges the answer
+def ask(where: str, owner: object, method: str, *args: object) -> Any:  # Any: the caller checks the result
     """The result of `owner.method(*args)`; PluginError AR824 for an exception, at `where`."""
     called = f"{type(owner).__name__}.{method}"
     return asked(where, called, lambda: getattr(owner, method)(*args))
 
 
 def asked(where: str, called: str, callback: Callable[[], object]) -> Any:  # Any: as above
-    """The same of any code of a program's own, which messages call `called`."""
-    answer, error = tried(callback)
+    """The result of `callback`, user code with the name `called` in messages; PluginError AR824 for an
+    exception."""
+    result, error = tried(callback)
     if error is not None:
         raise failed(where, called, error) from error
-    return answer
+    return result
 
 
 def failed(where: str, called: str, error: BaseException) -> AnyrtError:
-    """The error for an exception of a call; an error that already names its call is kept."""
+    """The error for an exception of a call. An error that names its call already keeps its text."""
     if isinstance(error, PluginError | NotSupportedError):
         return error.at(f"{where}: {error.where}")
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

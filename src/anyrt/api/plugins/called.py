@@ -21,7 +21,8 @@ from anyrt.prims.plugin import Plugin, PluginData
 
 
 def callable_plugins(nodes: Sequence[Node], registry: IPluginRegistry) -> tuple[Node, ...]:
-    """The same nodes with plug-ins that can be called. A call raises PluginError AR823 without a creator."""
+    """The nodes with plug-ins that can be called. A call raises PluginError AR823 if no creator is
+    registered."""
     known: dict[Blob, PluginData] = {}
 
     def change(node: Node) -> Node:

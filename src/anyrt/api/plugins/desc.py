@@ -1,4 +1,5 @@
-"""Descriptions of a plug-in's tensors: sizes, type, format and scale; and the range of sizes when building.
+"""Descriptions of a plug-in's tensors: shape, type, format and scale; and the range of shapes for the
+builder.
 
 >>> x = PluginTensorDesc()
 >>> x.dims, x.type = (2, 3), DataType.HALF
@@ -29,7 +30,7 @@ def _dims(x: object, where: str) -> Dims:
 
 @fold
 class PluginTensorDesc(Fixed):
-    """Sizes, type, format and scale of a tensor that a plug-in reads or makes."""
+    """Shape, type, format and scale of an input or output of a plug-in."""
 
     __slots__ = ("__weakref__", "_dims", "_format", "_scale", "_type")
 
@@ -41,7 +42,7 @@ class PluginTensorDesc(Fixed):
 
     @property
     def dims(self) -> Dims:
-        """Its sizes; while building −1 for dynamic ones."""
+        """The shape; −1 for dynamic dimensions during the build."""
         return self._dims
 
     @dims.setter
@@ -50,7 +51,7 @@ class PluginTensorDesc(Fixed):
 
     @property
     def type(self) -> DataType:
-        """Its element type."""
+        """The element type."""
         return self._type
 
     @type.setter
@@ -61,7 +62,7 @@ class PluginTensorDesc(Fixed):
 
     @property
     def format(self) -> TensorFormat:
-        """How its memory lies."""
+        """The memory format."""
         return self._format
 
     @format.setter
@@ -72,7 +73,7 @@ class PluginTensorDesc(Fixed):
 
     @property
     def scale(self) -> float:
-        """What a step of an INT8 tensor is worth; 0 of others."""
+        """The scale of an INT8 tensor; 0 for other types."""
         return self._scale
 
     @scale.setter
@@ -87,7 +88,7 @@ class PluginTensorDesc(Fixed):
 
 @fold
 class DynamicPluginTensorDesc(Fixed):
-    """A tensor while an engine is built: `desc`, and the least, best and greatest sizes that it may have."""
+    """A tensor during the build: `desc`, and its minimum, optimum and maximum shape."""
 
     __slots__ = ("__weakref__", "_desc", "_max", "_min", "_opt")
 
@@ -97,7 +98,7 @@ class DynamicPluginTensorDesc(Fixed):
 
     @property
     def desc(self) -> PluginTensorDesc:
-        """The tensor as the network has it."""
+        """The description of the tensor in the network."""
         return self._desc
 
     @desc.setter
@@ -108,7 +109,7 @@ class DynamicPluginTensorDesc(Fixed):
 
     @property
     def min(self) -> Dims:
-        """The least sizes."""
+        """The minimum shape."""
         return self._min
 
     @min.setter
@@ -117,7 +118,7 @@ class DynamicPluginTensorDesc(Fixed):
 
     @property
     def opt(self) -> Dims:
-        """The sizes that the engine should be best at."""
+        """The optimum shape."""
         return self._opt
 
     @opt.setter
@@ -126,7 +127,7 @@ class DynamicPluginTensorDesc(Fixed):
 
     @property
     def max(self) -> Dims:
-        """The greatest sizes."""
+        """The maximum shape."""
         return self._max
 
     @max.setter

@@ -1,7 +1,8 @@
-"""The expansion of a plug-in's layer: a `Plugin` on its inputs, with the types and sizes that it reports.
+"""The expansion of a plug-in's layer: a `Plugin` primitive on its inputs, with the types and shapes that it
+returns.
 
-While a network is described, only types and sizes are requested from it. When an engine is built it also
-receives formats and ranges, and its workspace and tactics are requested.
+A network definition requests only types and shapes from the plug-in. The builder also sends it formats and
+ranges, and requests its workspace and tactics.
 """
 
 from __future__ import annotations
@@ -37,12 +38,12 @@ from anyrt.prims.plugin import Plugin, PluginData, Tensor
 Timings: TypeAlias = MutableMapping[str, tuple[int, float]]
 Corner: TypeAlias = Mapping[str, int]
 MOST_ELEMENTS = (1 << 31) - 1  # of any tensor
-LARGEST = 1 << 40  # bytes of a workspace: larger ones come from unbounded sizes
+LARGEST = 1 << 40  # bytes of a workspace: larger ones result from unbounded dimensions
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Building:
-    """The data for plug-ins when an engine is built. `weak`: types of tensors may be converted for them."""
+    """The data of a build for plug-ins. `weak`: the element types of tensors may be converted for them."""
 
     profiles: Sequence[Sequence[Range]]
     symbols: Mapping[str, Symbol]
@@ -50,7 +51,7 @@ class Building:
     timings: Timings
 
     def corners(self, profile: int) -> tuple[Corner, Corner, Corner]:
-        """The least, best and greatest sizes by the names of symbols."""
+        """The minimum, optimum and maximum dimensions, by the names of symbols."""
         ranges = {(r.tensor, r.is_values): (r.min, r.opt, r.max) for r in self.profiles[profile]}
         least, best, most = (
             {
@@ -65,7 +66,7 @@ class Building:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Held:
-    """A plug-in of a layer, which is called `where`, with its shape inputs behind `inputs`."""
+    """The plug-in of a layer. `inputs`: the number of inputs before the shape inputs."""
 
     kind: Kind
     inputs: int
@@ -73,7 +74,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """The outputs of a plug-in. `tells`: outputs that are sizes, with these sizes."""
+    """The outputs of a plug-in. `size_outputs`: the size tensors by output, with their symbols."""
 
     types: tuple[Type, ...]
     size_outputs: Mapping[int, Sym]
@@ -82,8 +83,8 @@ class Outputs:
 def expanded(
     held: Held, name: str, values: Sequence[Value], scales: Sequence[float], building: Building | None
 ) -> tuple[Value, ...]:
-    """The outputs of the layer `name` on inputs and then shape inputs. `scales`: of each int8 input, and then
-    output."""
+    """The outputs of the layer `name` for `values`, inputs and then shape inputs. `scales`: the int8 scales
+    of inputs and then outputs."""
     kind, inputs = held.kind, tuple(values[: held.inputs])
     shape_values = [elements(f"{name}#{k}", k, v) for k, v in enumerate(values[held.inputs :], held.inputs)]
     known = [DimsExprs([IDimensionExpr(size) for size, _ in row]) for row in shape_values]
@@ -105,8 +106,8 @@ def expanded(
 
 
 def _size(where: str, value: Value, sym: Sym) -> tuple[Value, Callable[[Value], Value]]:
-    """A size that the plug-in reports, clamped between 0 and its bound, and the condition that ends the
-    inference if it was outside."""
+    """The value of a size tensor, clamped between 0 and its bound, and a function that adds the assertion
+    that ends the inference if the value was outside."""
     most, n = sym.most, cast(value, DataType.INT64)
     if most is None or most == INF:
         return apply(Count(sym), n), lambda y: y
@@ -118,7 +119,7 @@ def _size(where: str, value: Value, sym: Sym) -> tuple[Value, Callable[[Value], 
 
 
 def _outputs(kind: Kind, name: str, inputs: Sequence[Value], known: list[DimsExprs]) -> Outputs:
-    """Types and sizes of the outputs."""
+    """The types and shapes of the outputs."""
     kind.ranks = [len(v.shape) for v in inputs]
     types = kind.types([v.dtype for v in inputs])
     build = builder_of(name)
@@ -128,16 +129,21 @@ def _outputs(kind: Kind, name: str, inputs: Sequence[Value], known: list[DimsExp
     names |= {sym.name for sym in declared(build).values()}
     for sym in {s for shape in shapes for d in shape for s in symbols(d)}:
         if sym.name not in names:
-            got, do = f"a size {sym.name}, of another call", "make sizes of inputs and expr_builder alone"
-            raise kind.wrong("get_output_shapes", got, "sizes of this call", do)
+            got, do = f"a dimension {sym.name}, of another call", "use only inputs and expr_builder"
+            raise kind.wrong("get_output_shapes", got, "expressions of this call", do)
     outputs = tuple(Type(shape, dtype) for shape, dtype in zip(shapes, types, strict=True))
     own = declared(build)
     used = {sym for shape in shapes for d in shape for sym in counts(d)}
     for output, sym in own.items():
         if not 0 <= output < len(outputs):
-            raise kind.wrong("get_output_shapes", f"output {output} as a size", f"0 to {len(outputs) - 1}")
+            raise kind.wrong(
+                "get_output_shapes", f"output {output} as a size tensor", f"0 to {len(outputs) - 1}"
+            )
         if outputs[output].shape != () or outputs[output].dtype not in INTS:
-            got, wanted = f"{outputs[output]} as output {output}, a size", "an int32 or int64 of rank 0"
+            got, wanted = (
+                f"{outputs[output]} as output {output}, a size tensor",
+                "an int32 or int64 of rank 0",
+            )
             raise kind.wrong("get_output_shapes", got, wanted, "return trt.DimsExprs(0) for it")
         if sym not in used:
             own = {k: s for k, s in own.items() if s is not sym}
@@ -145,16 +151,16 @@ def _outputs(kind: Kind, name: str, inputs: Sequence[Value], known: list[DimsExp
 
 
 def _sizes(kind: Kind, dims: DimsExprs) -> Shape:
-    """Sizes that may be."""
+    """The shape of an output; PluginError AR822 for an invalid one."""
     if unset := [k for k, size in enumerate(sizes_of(dims)) if size is None]:
-        do = "set every size: dims[0] = expr_builder.constant(1)"
-        raise kind.wrong("get_output_shapes", f"no size {unset[0]}", f"{len(dims)} sizes", do)
+        do = "set every dimension: dims[0] = expr_builder.constant(1)"
+        raise kind.wrong("get_output_shapes", f"no dimension {unset[0]}", f"{len(dims)} dimensions", do)
     shape = tuple(map(dim_of, dims))
     for d in shape:
         if bounds(d)[1] < 0:
-            raise kind.wrong("get_output_shapes", f"a size of {d}", "0 or more")
+            raise kind.wrong("get_output_shapes", f"a dimension of {d}", "0 or more")
     if not any(d == 0 for d in shape) and prod(max(1, bounds(d)[0]) for d in shape) > MOST_ELEMENTS:
-        got, do = f"an output of {shape}", "return smaller sizes, or several outputs"
+        got, do = f"an output of {shape}", "return a smaller shape, or several outputs"
         raise kind.wrong("get_output_shapes", got, f"at most {MOST_ELEMENTS} elements", do)
     return shape
 
@@ -164,17 +170,17 @@ def _counted(shape: Shape) -> frozenset[Sym]:
 
 
 def _is_data_dependent(of: Type, outputs: Outputs) -> bool:
-    """Whether the plug-in itself decides a size of an output."""
+    """Whether a size tensor of this call determines a dimension of the output."""
     return not _counted(of.shape).isdisjoint(outputs.size_outputs.values())
 
 
 def _buffer_shape(of: Type, outputs: Outputs) -> Shape:
-    """What memory for an output is: flat, with room for the most elements, where the plug-in decides."""
+    """The shape of the memory of an output: flat, of the maximum size, if the output is data-dependent."""
     return (product(map(highest, of.shape)),) if _is_data_dependent(of, outputs) else of.shape
 
 
 def _shown(result: Value, of: Type) -> Value:
-    """A result of the plug-in under its own sizes."""
+    """A result of the plug-in in the shape of the output."""
     if result.type == of:
         return result
     return reshape(slice_(result, (0,), (product(of.shape),), (1,)), of.shape)
@@ -188,7 +194,7 @@ def _built(
     scales: Sequence[float],
     building: Building,
 ) -> list[Value]:
-    """The outputs with formats, memory and tactic chosen."""
+    """The outputs of the built plug-in: with formats, workspace and tactic."""
     free = [not _is_data_dependent(t, reported) for t in reported.types]
     tensors = [Tensor(v.type, scale=s) for v, s in zip(inputs, scales, strict=False)]
     tensors += [Tensor(t, scale=s) for t, s in zip(reported.types, scales[len(inputs) :], strict=True)]
@@ -237,7 +243,7 @@ def _no_data() -> PluginData:
 
 
 def _whole(corner: Corner, tensors: Sequence[Tensor]) -> Corner:
-    """The same with the upper bounds of data-dependent sizes."""
+    """`corner` with the upper bounds of data-dependent dimensions."""
     syms: dict[Sym, None] = {}
     todo: list[Dim] = [d for t in tensors for d in t.type.shape]
     while todo:
@@ -253,13 +259,13 @@ def _memory(t: Tensor) -> Shape:
 
 
 def _converted(value: Value, t: Tensor) -> Value:
-    """An input in the type and format that the plug-in wants."""
+    """An input, converted to the type and format of the plug-in."""
     converted = cast(value, t.type.dtype)
     return converted if t.format is TensorFormat.LINEAR else pack(converted, t.format)
 
 
 def _over(kind: Kind, output: int, tensors: Sequence[Tensor], inputs: int) -> int:
-    """The input in whose memory an output lies."""
+    """The input whose memory an output shares; −1 for none."""
     source = kind.aliased(output)
     if source < 0:
         return -1
@@ -267,6 +273,9 @@ def _over(kind: Kind, output: int, tensors: Sequence[Tensor], inputs: int) -> in
         raise kind.wrong("get_aliased_input", f"input {source}", f"below {inputs}, or -1")
     mine, its = tensors[inputs + output], tensors[source]
     if (mine.type, mine.format) != (its.type, its.format):
-        got, do = f"input {source}, {its.type}, for output {output}, {mine.type}", "alias equal tensors alone"
+        got, do = (
+            f"input {source}, {its.type}, for output {output}, {mine.type}",
+            "alias only tensors of equal type and format",
+        )
         raise kind.wrong("get_aliased_input", got, "one type and shape", do)
     return source

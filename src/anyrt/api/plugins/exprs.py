@@ -1,4 +1,4 @@
-"""Sizes as expressions, of which plug-ins make the sizes of their outputs.
+"""Dimensions as expressions, from which plug-ins compute the shapes of their outputs.
 
 >>> build = IExprBuilder()
 >>> n, m = IDimensionExpr(Sym("n", 1, 8).dim), build.constant(2)
@@ -25,7 +25,7 @@ from anyrt.core.errors import ArgumentError, ShapeError
 
 @fold
 class IDimensionExpr(Fixed):
-    """A size: a number, or one that follows from those of a run; made by an `IExprBuilder`."""
+    """A dimension: a number, or an expression of dynamic dimensions. An `IExprBuilder` makes it."""
 
     __slots__ = ("__weakref__", "_dim", "_output")
 
@@ -38,11 +38,11 @@ class IDimensionExpr(Fixed):
         return isinstance(self._dim, int)
 
     def get_constant_value(self) -> int:
-        """The number; −2³¹ where it is none."""
+        """The number; −2³¹ if it is not constant."""
         return self._dim if isinstance(self._dim, int) else -(2**31)
 
     def is_size_tensor(self) -> bool:
-        """Whether the size is the value of an output of the plug-in, by `declare_size_tensor`."""
+        """Whether it is the value of a size tensor, from `declare_size_tensor`."""
         return self._output >= 0
 
     @one_line
@@ -52,7 +52,8 @@ class IDimensionExpr(Fixed):
 
 @fold
 class DimsExprs(Fixed):
-    """Sizes of a tensor as expressions: a copy of others, or so many, to be set one by one."""
+    """The dimensions of a tensor as expressions. Constructed from other expressions, or from a rank, to set
+    later."""
 
     __slots__ = ("__weakref__", "_exprs")
 
@@ -69,7 +70,7 @@ class DimsExprs(Fixed):
 
     def __getitem__(self, arg0: int) -> IDimensionExpr:
         size = self._exprs[arg0]
-        return nothing() if size is None else size  # which is not set
+        return nothing() if size is None else size  # None: not set
 
     def __setitem__(self, arg0: int, arg1: IDimensionExpr) -> None:
         self._exprs[arg0] = _expr(arg1, "DimsExprs")
@@ -94,7 +95,7 @@ def _expr(x: object, where: str) -> IDimensionExpr:
 
 
 def _less(a: Dim, b: Dim) -> Dim:
-    """1 where `a` is less than `b`: max(a + 1, b) is b then."""
+    """1 if `a` is less than `b`, otherwise 0: exactly then max(a + 1, b) is b."""
     return equal(maximum(add(a, 1), b), b)
 
 
@@ -114,7 +115,7 @@ DIVISIONS: Final = (DimensionOperation.FLOOR_DIV, DimensionOperation.CEIL_DIV)
 
 @fold
 class IExprBuilder(Fixed):
-    """Makes sizes of numbers and of other sizes."""
+    """Makes expressions from numbers and other expressions."""
 
     __slots__ = ("__weakref__", "_declared", "_name")
 
@@ -123,13 +124,13 @@ class IExprBuilder(Fixed):
         self._declared: dict[int, Sym] = {}
 
     def constant(self, arg0: int) -> IDimensionExpr:
-        """A number."""
+        """A constant expression."""
         return IDimensionExpr(integer(arg0, "IExprBuilder.constant"))
 
     def operation(
         self, arg0: DimensionOperation, arg1: IDimensionExpr, arg2: IDimensionExpr
     ) -> IDimensionExpr:
-        """The result of operation `arg0` on two sizes."""
+        """The result of operation `arg0` on two expressions."""
         if not isinstance(arg0, DimensionOperation):
             raise wrong_type("IExprBuilder.operation", arg0, DimensionOperation)
         a, b = (_expr(x, "IExprBuilder.operation")._dim for x in (arg1, arg2))
@@ -141,7 +142,7 @@ class IExprBuilder(Fixed):
         return IDimensionExpr(OPERATIONS[arg0](a, b))
 
     def declare_size_tensor(self, arg0: int, arg1: IDimensionExpr, arg2: IDimensionExpr) -> IDimensionExpr:
-        """A size that is the value of output `arg0`, one integer, at run time: usually `arg1`, at most
+        """A dimension that is the value of output `arg0`, an integer of rank 0: usually `arg1`, at most
         `arg2`."""
         output = integer(arg0, "IExprBuilder.declare_size_tensor")
         _expr(arg1, "IExprBuilder.declare_size_tensor")
@@ -157,7 +158,7 @@ class IExprBuilder(Fixed):
 
 @fold
 class ISymExpr(Fixed):
-    """An argument of a kernel that was compiled ahead of time: a size, or a number."""
+    """An argument of a kernel that is compiled ahead of time: an expression or a number."""
 
     __slots__ = ("__weakref__", "_dtype", "_expr", "_type")
 
@@ -181,7 +182,7 @@ class ISymExpr(Fixed):
 
     type = property(None, _set_type, doc="The kind of the argument.")
     dtype = property(None, _set_dtype, doc="The type of the argument.")
-    expr = property(None, _set_expr, doc="What the argument is.")
+    expr = property(None, _set_expr, doc="The value of the argument.")
 
     @one_line
     def __repr__(self) -> str:
@@ -190,7 +191,7 @@ class ISymExpr(Fixed):
 
 @fold
 class ISymExprs(Fixed):
-    """The arguments of a kernel that was compiled ahead of time."""
+    """The extra arguments of a kernel that is compiled ahead of time."""
 
     __slots__ = ("__weakref__", "_exprs")
 
@@ -199,7 +200,7 @@ class ISymExprs(Fixed):
 
     @property
     def nbSymExprs(self) -> int:
-        """How many there are."""
+        """The number of arguments."""
         return len(self._exprs)
 
     @nbSymExprs.setter
@@ -229,29 +230,29 @@ LAUNCH: Final[Sequence[str]] = ("grid_x", "grid_y", "grid_z", "block_x", "block_
 
 
 def dim_of(size: IDimensionExpr) -> Dim:
-    """A size as the graph has it."""
+    """The dimension of an expression, for the graph."""
     return size._dim
 
 
 def sizes_of(dims: DimsExprs) -> list[IDimensionExpr | None]:
-    """The sizes, None where one was not set."""
+    """The dimensions; None for one that is not set."""
     return dims._exprs
 
 
 def builder_of(name: str) -> IExprBuilder:
-    """A builder for the layer of this name."""
+    """An expression builder for the layer `name`."""
     builder = IExprBuilder()
     builder._name = name
     return builder
 
 
 def declared(builder: IExprBuilder) -> dict[int, Sym]:
-    """Placeholders for the size tensors that a plug-in has declared, by output."""
+    """The symbols of the size tensors that a plug-in has declared, by output."""
     return builder._declared
 
 
 class _LaunchParameter:
-    """One number of a launch: a size, or a number."""
+    """A launch parameter: an expression or a number."""
 
     def __init__(self, doc: str) -> None:
         self.__doc__ = doc
@@ -264,13 +265,15 @@ class _LaunchParameter:
 
     def __set__(self, owner: KernelLaunchParams, value: ISymExpr | IDimensionExpr | int) -> None:
         if not isinstance(value, ISymExpr | IDimensionExpr | int):
-            raise wrong_type(f"KernelLaunchParams.{self.name}", value, "an ISymExpr, a size or an int")
+            raise wrong_type(
+                f"KernelLaunchParams.{self.name}", value, "an ISymExpr, an IDimensionExpr or an int"
+            )
         owner._values[self.name] = value
 
 
 @fold
 class KernelLaunchParams(Fixed):
-    """How a kernel that was compiled ahead of time is launched: blocks, threads, and shared memory."""
+    """Launch parameters of a kernel that is compiled ahead of time: blocks, threads, and shared memory."""
 
     __slots__ = ("__weakref__", "_values")
 
@@ -280,7 +283,7 @@ class KernelLaunchParams(Fixed):
     block_x = _LaunchParameter("Threads of a block along the first axis.")
     block_y = _LaunchParameter("Threads of a block along the second axis.")
     block_z = _LaunchParameter("Threads of a block along the third axis.")
-    shared_mem = _LaunchParameter("Bytes of memory that the threads of a block share.")
+    shared_mem = _LaunchParameter("Bytes of shared memory of a block.")
 
     def __init__(self) -> None:
         self._values: dict[str, object] = {}

@@ -1,4 +1,4 @@
-"""Plug-in fields, as a program passes them to a creator and as plans store them.
+"""Plug-in fields, which programs pass to creators and plans store.
 
 >>> pads = PluginField("pads", np.array([1, 2], np.int32), PluginFieldType.INT32)
 >>> PluginFieldCollection([pads])[0].data.tolist(), pads.size
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.generic]
 
-# What an element of each type is in NumPy; types of 4 bits lie two to a byte, Dims as a count and 8 sizes.
+# The NumPy type of each field type. 4-bit types and Dims are not here: their data stays raw bytes.
 ELEMENTS: Final[dict[PluginFieldType, np.dtype[np.generic]]] = {
     PluginFieldType.FLOAT16: np.dtype(np.float16),
     PluginFieldType.FLOAT32: np.dtype(np.float32),
@@ -41,12 +41,12 @@ ELEMENTS: Final[dict[PluginFieldType, np.dtype[np.generic]]] = {
     PluginFieldType.BF16: np.dtype(ml_dtypes.bfloat16),
     PluginFieldType.FP8: np.dtype(ml_dtypes.float8_e4m3fn),
 }
-NUMBERS: Final = "biuf"  # kinds of NumPy's types whose values are converted where a field says another type
+NUMBERS: Final = "biuf"  # NumPy kinds that are converted if the field has another type
 
 
 class One(np.ndarray[tuple[int], np.dtype[np.generic]]):
-    """The only element of a field, which is a number, too: programs write `int(field.data)`, as NumPy let
-    them until 2.4."""
+    """An array that converts to a number if it has one element: programs write `int(field.data)`, which NumPy
+    supported until 2.4."""
 
     def __int__(self) -> int:
         return int(self[0]) if self.shape == (1,) else super().__int__()
@@ -57,7 +57,7 @@ class One(np.ndarray[tuple[int], np.dtype[np.generic]]):
 
 @fold
 class PluginField(Fixed):
-    """A name with data: an array, or anything else with a buffer, which is kept and not copied.
+    """A name with data: an array or another object with a buffer, which is not copied.
 
     `data` returns the elements as an array of the declared type; a buffer of another type is converted."""
 
@@ -89,7 +89,7 @@ class PluginField(Fixed):
 
     @property
     def type(self) -> PluginFieldType:
-        """What an element of the data is."""
+        """The element type of the data."""
         return self._type
 
     @type.setter
@@ -100,7 +100,7 @@ class PluginField(Fixed):
 
     @property
     def size(self) -> int:
-        """How many elements there are."""
+        """The number of elements."""
         return self._size
 
     @size.setter
@@ -114,7 +114,7 @@ class PluginField(Fixed):
 
     @property
     def data(self) -> Array:
-        """The elements, flat; one alone is taken for a number, too."""
+        """The elements, flat. A single element converts to a number."""
         elements = self._elements()[: self._size]
         return elements.view(One) if self._size == 1 else elements
 
@@ -124,7 +124,7 @@ class PluginField(Fixed):
         self._size = self._elements().size
 
     def _elements(self) -> Array:
-        """All that the buffer holds."""
+        """All elements of the buffer."""
         buffer = self._buffer
         if buffer is None:
             return np.empty(0, ELEMENTS.get(self._type, np.dtype(np.uint8)))
@@ -153,7 +153,7 @@ class PluginField(Fixed):
 def _array(data: object, where: str) -> Array:
     """The buffer of `data` as an array; TypeError if it has none."""
     try:
-        view = data if isinstance(data, np.ndarray | np.generic) else memoryview(data)  # type: ignore[arg-type]  # what has no buffer raises, as wanted
+        view = data if isinstance(data, np.ndarray | np.generic) else memoryview(data)  # type: ignore[arg-type]  # an object without a buffer raises TypeError
     except TypeError:
         raise wrong_type(where, data, "a buffer: an array or bytes") from None
     array = np.asarray(view)
@@ -161,7 +161,7 @@ def _array(data: object, where: str) -> Array:
 
 
 def buffer_of(field: PluginField) -> Array | None:
-    """The data as it was given, of whatever type; None without data."""
+    """The buffer as it was passed, of any type; None without data."""
     return field._buffer
 
 
@@ -187,11 +187,11 @@ class PluginFieldCollection(Fixed):
         self._items.insert(i, _field(x))
 
     def clear(self) -> None:
-        """Take all fields out."""
+        """Remove all fields."""
         self._items.clear()
 
     def pop(self, i: int = -1) -> PluginField:
-        """Take a field out, the last one where no number is given."""
+        """Remove and return a field (default: the last one)."""
         return self._items.pop(i)
 
     def __len__(self) -> int:
@@ -215,7 +215,7 @@ class PluginFieldCollection(Fixed):
         self, arg0: int | slice, arg1: PluginField | PluginFieldCollection | Iterable[PluginField]
     ) -> None:
         if isinstance(arg0, slice):
-            self._items[arg0] = list(PluginFieldCollection(arg1))  # type: ignore[arg-type]  # a field is refused there
+            self._items[arg0] = list(PluginFieldCollection(arg1))  # type: ignore[arg-type]  # its constructor rejects a field
         else:
             self._items[arg0] = _field(arg1)
 
@@ -235,7 +235,7 @@ def _field(x: object) -> PluginField:
 
 @fold
 class PluginFieldCollection_(Fixed):
-    """Fields as a creator is handed them."""
+    """The fields that a creator receives."""
 
     __slots__ = ("__weakref__", "_items")
 
@@ -257,7 +257,7 @@ Fields = PluginFieldCollection | PluginFieldCollection_ | list[PluginField] | tu
 
 
 def fields(argument: object, where: str) -> PluginFieldCollection_:
-    """A collection of fields from an argument; an empty one for None, TypeError for anything else."""
+    """The field collection of an argument; an empty one for None, TypeError for anything else."""
     if isinstance(argument, PluginFieldCollection_):
         return argument
     if argument is None:
@@ -268,5 +268,5 @@ def fields(argument: object, where: str) -> PluginFieldCollection_:
 
 
 def listed(argument: object, where: str) -> tuple[PluginField, ...]:
-    """The fields of what stands for a collection of them; TypeError for anything else."""
+    """The fields of a field collection or list; TypeError for anything else."""
     return fields(argument, where)._items

@@ -1,6 +1,6 @@
-"""The types and formats that a plug-in takes its tensors in: row-major as they are, wherever it can.
+"""The selection of types and formats for a plug-in's tensors: row-major and unconverted, if it supports that.
 
-Where it cannot, other formats are tried, and in networks of weak types other types of floats.
+Otherwise other formats are tried, and in weakly typed networks other floating-point types.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ ORDER: Final = (
 
 
 def dynamic(t: Tensor, least: Corner, best: Corner, most: Corner) -> DynamicPluginTensorDesc:
-    """The description of a tensor for a plug-in when building; −1 for dynamic sizes."""
+    """The description of a tensor for a plug-in during the build; −1 for dynamic dimensions."""
     desc, shape = DynamicPluginTensorDesc(), t.type.shape
     desc.desc = described(t, [d if isinstance(d, int) else -1 for d in shape])
     desc.min, desc.opt, desc.max = (Dims([at(d, corner) for d in shape]) for corner in (least, best, most))
@@ -47,7 +47,7 @@ def dynamic(t: Tensor, least: Corner, best: Corner, most: Corner) -> DynamicPlug
 
 
 def described(t: Tensor, sizes: Sequence[int]) -> PluginTensorDesc:
-    """The description of a tensor of these sizes for a plug-in."""
+    """The description of a tensor of this shape for a plug-in."""
     desc = PluginTensorDesc()
     desc.dims, desc.type, desc.format = Dims(sizes), t.type.dtype, t.format
     desc.scale = t.scale if t.type.dtype is DataType.INT8 else 0.0
@@ -55,7 +55,7 @@ def described(t: Tensor, sizes: Sequence[int]) -> PluginTensorDesc:
 
 
 def at(size: Dim, corner: Corner) -> int:
-    """A size for those of inputs."""
+    """The value of a dimension at `corner`."""
     return size if isinstance(size, int) else max(0, min(evaluate(size, corner), 2**31 - 1))
 
 
@@ -68,8 +68,8 @@ def chosen(
     *,
     weak: bool,
 ) -> list[Tensor]:
-    """Inputs, then outputs, with formats that the plug-in takes; other types, too, where these may be
-    converted (`weak`). `free`: outputs that may have other formats than row-major."""
+    """Inputs, then outputs, in formats that the plug-in supports, and with other types if these may be
+    converted (`weak`). `free`: whether an output may have other formats than row-major."""
     queries = 0
     for types in _types(kind, tensors, inputs, weak=weak):
         search = _Search(kind, types, inputs, free, corner, kind.limit - queries)
@@ -86,7 +86,7 @@ def chosen(
 
 
 def _types(kind: Kind, tensors: Sequence[Tensor], inputs: int, *, weak: bool) -> Iterator[list[Tensor]]:
-    """The tensors with their own types, and then with other types of floats."""
+    """The tensors with their own types, then with other floating-point types."""
     yield list(tensors)
     if not weak:
         return
@@ -103,7 +103,8 @@ def _as(t: Tensor, dtype: DataType) -> Tensor:
 
 
 class _Search:
-    """Combinations, tensor by tensor: a tensor is queried if those before it are supported."""
+    """The search for a combination, tensor by tensor: a tensor is queried if those before it are
+    supported."""
 
     def __init__(
         self,
@@ -118,7 +119,8 @@ class _Search:
         self.corner, self.limit, self.queries = corner, limit, 0
 
     def from_(self, pos: int, before: list[Tensor]) -> list[Tensor] | None:
-        """The tensors with formats, where those before number `pos` have theirs."""
+        """The tensors with formats, given the formats of the tensors before number `pos`; None if there are
+        none."""
         if pos == len(self.tensors):
             return before
         for format in self._formats(pos):

@@ -1,7 +1,7 @@
-"""Checked calls of plug-ins: outputs and workspace lie between guards, and inputs are copies.
+"""Checked calls of plug-ins: outputs and workspace are between guards, and inputs are copies.
 
-A plug-in that writes beyond one of its outputs, or to an input that it does not own, is reported with the
-tensor; its results are not used.
+A write outside the outputs and the workspace, or to an input, raises an error with the name of the tensor;
+the results are not used.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from anyrt.core.errors import PluginError
 from anyrt.core.formats import in_memory
 from anyrt.plan.program import PluginCall
 
-GUARD: Final = 256  # bytes before and behind, a multiple of any alignment that plug-ins ask for
+GUARD: Final = 256  # bytes before and behind, a multiple of any alignment that plug-ins need
 MARK: Final = 0xA5
 
 
 class Guarded:
-    """Memory of one call: `addresses` of inputs and outputs, `room` for the workspace."""
+    """The memory of one call: `addresses` of inputs and outputs, `workspace` with its address."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Guarded:
         self._blocks = [*ins, *outs, work]
         self._sizes = [*nbytes, call.workspace]
         self.addresses = [_address(x) for x in ins], [_address(x) for x in outs]
-        self.room = _address(work) if call.workspace else 0
+        self.workspace = _address(work) if call.workspace else 0
 
     def check(self, where: str, plugin: str) -> None:
         """PluginError AR825 for invalid writes; otherwise outputs are copied to their memory."""
@@ -78,12 +78,12 @@ class Guarded:
 
 def _bytes(dtype: DataType, shape: Sequence[object]) -> int:
     count = product(d for d in shape if isinstance(d, int))
-    assert isinstance(count, int), "a run knows all sizes"
+    assert isinstance(count, int), "an inference has static shapes"
     return storage_bytes(dtype, count)
 
 
 def _block(n: int, content: bytes | None = None) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
-    """So many bytes between guards."""
+    """`n` bytes between guards."""
     block = np.full(n + 2 * GUARD, MARK, np.uint8)
     block[GUARD : GUARD + n] = 0 if content is None else np.frombuffer(content, np.uint8)
     return block

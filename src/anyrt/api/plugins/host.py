@@ -1,8 +1,8 @@
-"""Plug-ins of an engine, created from its plan, and collective operations, called during inferences.
+"""The calls of plug-ins and collective operations during inferences.
 
-Each context has its own clones. Native code calls a C function for each `Site` with a frame of addresses of
-tensors and their sizes; while these stay the same, a call costs a few microseconds more than the plug-in's
-function.
+Plug-ins are restored from the plan, and each context has its own clones. Native code calls a C function for
+each `Site` with a frame of addresses of tensors and their shapes. While these stay the same, a call costs a
+few microseconds more than the plug-in's function.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ CHECKED: Final = "checked"
 
 
 def callers(file: PlanFile, program: Program, registry: IPluginRegistry, channel: Channel) -> Callers:
-    """Calls the plug-ins and communicators of an engine for each of its contexts; errors name a plug-in that
-    is missing, or cannot be created."""
+    """A function that makes the calls of plug-ins and communicators for one context of an engine. PluginError
+    for a plug-in that is not registered or cannot be restored."""
     places = {x.name: dict(x.details).get("source") for x in file.plan.layers}
     kinds: dict[str, Kind] = {}
     for call in (x for x in program.outside if isinstance(x, PluginCall)):
@@ -63,8 +63,8 @@ def callers(file: PlanFile, program: Program, registry: IPluginRegistry, channel
 
 
 def _placed(call: OutsideCall, source: str | None) -> OutsideCall:
-    """A collective operation with the program's line that added its layer; plug-ins have it in their
-    record."""
+    """A collective operation with the line of the program that added its layer. The record of a plug-in has
+    it already."""
     is_known = source is not None and isinstance(call, ExchangeCall)
     return replace(call, where=f"{call.where} ({source})") if is_known else call
 
@@ -100,7 +100,7 @@ def restore(key: Key, layer: str, serialized: bytes, where: str, registry: IPlug
 
 
 def _bytes(file: PlanFile, name: str) -> bytes:
-    """A constant of a plan."""
+    """The bytes of a constant of the plan."""
     record = next((b for b in file.plan.held if b.name == name), None)  # a plan may lack others
     if record is None:
         raise PlanError("AR605", "plan, plug-ins", f"no constant {name!r}", "a constant of the plan")
@@ -108,7 +108,7 @@ def _bytes(file: PlanFile, name: str) -> bytes:
 
 
 class Host:
-    """Makes the calls of one context."""
+    """The calls of one context."""
 
     def __init__(
         self, calls: Sequence[OutsideCall], kinds: Mapping[str, Kind], channel: Channel, *, checked: bool
@@ -139,7 +139,7 @@ class Host:
         self._listen()
 
     def _listen(self) -> None:
-        """Functions for native code, one for each call."""
+        """Create the functions for native code, one for each call."""
         for k, trap in enumerate(self._traps):
             answers = _answers(trap, weakref.ref(self))
             next(answers)
@@ -147,14 +147,14 @@ class Host:
             self._functions[k], self._table[k] = function, ctypes.cast(function, ctypes.c_void_p)
 
     def error(self) -> AnyrtError:
-        """What ended the last run."""
+        """The error that ended the last inference."""
         trap = next((x for x in self._traps if x.error is not None), None)
         if trap is None:
-            self._listen()  # one of them is at its end
+            self._listen()  # a generator has ended
             do = "see the traceback that Python printed, and run again"
             return PluginError("AR824", "inference", "an exception during a plug-in", "no exception", do)
         raised, trap.error = trap.error, None
-        assert raised is not None, "that of a call that has ended"
+        assert raised is not None, "the trap has an error"
         if not isinstance(raised, Exception):
             raise raised
         error = trap.site.explained(raised)
@@ -164,18 +164,18 @@ class Host:
 
 
 class CallSite(Protocol):
-    """What native code calls."""
+    """A call that native code makes."""
 
     def call(self, frame: int, stream: int) -> None:
-        """Perform the call of the frame."""
+        """Perform the call for the frame."""
 
     def explained(self, raised: Exception) -> AnyrtError:
-        """The error of an inference that `raised` has ended."""
+        """The error of an inference that the exception `raised` has ended."""
 
 
 class ErrorTrap:
-    """Stores the exception that ends a call, since exceptions do not pass native code. `is_over`: nobody
-    calls any more."""
+    """Stores the exception that ends a call, since exceptions cannot pass through native code. `is_over`: the
+    generator is closed."""
 
     def __init__(self, site: CallSite) -> None:
         self.site = site
@@ -183,20 +183,21 @@ class ErrorTrap:
         self.is_over = False
 
     def __enter__(self) -> None:
-        """Nothing is to be done."""
+        """Do nothing."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        # A generator that is closed gets GeneratorExit where it waits; a plug-in's comes from farther down.
+        # A closed generator raises GeneratorExit at its yield; one from a plug-in has a longer traceback.
         self.is_over = kind is GeneratorExit and trace is not None and trace.tb_next is None
         self.error = None if self.is_over else error
         return True
 
 
 def _answers(trap: ErrorTrap, host: weakref.ref[Host]) -> Generator[int, int, None]:
-    """Takes frames and returns the status for native code. Ctrl-C in a kernel is raised when Python resumes,
-    at the entry of a function; a generator resumes inside of the code that records exceptions.
+    """A generator that receives frames and yields the status for native code. Python raises the
+    KeyboardInterrupt of a kernel at the entry of the next function; a generator resumes inside the code that
+    records exceptions.
 
     It does not hold `host`: a cycle through native code would keep plug-ins alive for long."""
     status = abi.DONE
@@ -219,7 +220,7 @@ def _recorder(channel: Channel) -> IErrorRecorder | None:
 
 
 class Site:
-    """A call of a plug-in: its arguments, as long as memory and sizes stay the same."""
+    """A call of a plug-in, which keeps its arguments while addresses and shapes stay the same."""
 
     def __init__(self, call: PluginCall, kind: Kind, *, checked: bool) -> None:
         self.kind = kind
@@ -249,13 +250,13 @@ class Site:
         if self._checked:
             self._guarded(inputs, outputs, workspace, stream)
         else:
-            # Plug-ins that count may add to the existing value: the sizes that they report begin at 0.
+            # A plug-in may count by adding to a size tensor, so that begins at 0.
             for place, nbytes in self._counts:
                 ctypes.memset(place, 0, nbytes)
             self._enqueue(*self._descs, inputs.copy(), outputs.copy(), workspace, stream)
 
     def explained(self, raised: Exception) -> AnyrtError:
-        """That it names already, or an exception in the plug-in."""
+        """`raised` if it names this layer already, otherwise PluginError AR824 for it."""
         where = self.kind.where
         if isinstance(raised, AnyrtError) and raised.where.startswith(where):
             return raised
@@ -282,8 +283,8 @@ class Site:
         self._descs = descs[:count], descs[count:]
 
     def _are_unchanged(self) -> bool:
-        """Whether the plug-in has left its arguments unchanged; creating them each time takes longer than an
-        empty call."""
+        """Whether the plug-in has not changed its arguments. This check is faster than creating them for each
+        call."""
         inp, out = self._descs
         if len(inp) + len(out) != len(self._passed):
             return False
@@ -296,14 +297,14 @@ class Site:
         return True
 
     def _guarded(self, inputs: list[int], outputs: list[int], workspace: int, stream: int) -> None:
-        """The same on memory of our own, which is looked at afterwards."""
+        """Call the plug-in on guarded memory, and check that afterwards."""
         guarded = Guarded(self._call, self._sizes, inputs, outputs)
-        self._enqueue(*self._descs, *guarded.addresses, guarded.room, stream)
+        self._enqueue(*self._descs, *guarded.addresses, guarded.workspace, stream)
         guarded.check(self.kind.where, type(self.kind.plugin).__name__)
 
 
 def _counts(tensor: PluginTensor) -> bool:
-    """Whether a size may be reported there."""
+    """Whether the output may be a size tensor."""
     return not tensor.rank and tensor.dtype in (DataType.INT32, DataType.INT64)
 
 

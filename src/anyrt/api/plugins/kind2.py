@@ -1,4 +1,4 @@
-"""Plug-ins of version 2, as building and running see them: as if they were of version 3."""
+"""Plug-ins of version 2, adapted to the common interface of `kinds.py`."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from anyrt.api.plugins.v3 import IPluginResourceContext
 from anyrt.core.enums import DataType, TensorFormat
 from anyrt.core.errors import PluginError
 
-BATCH: Final = 1  # of plug-ins whose sizes hold the batch themselves
+BATCH: Final = 1  # the implicit batch; shapes of the network contain the actual one
 
 
 class Version2(Kind):
-    """What all plug-ins of version 2 have."""
+    """The methods that all plug-ins of version 2 share."""
 
     _base = IPluginV2
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """As the plug-in says."""
+        """From `plugin_type`, `plugin_version` and `plugin_namespace`."""
         names = (text(self.attribute(self.plugin, f"plugin_{x}")) for x in ("type", "version", "namespace"))
         name, version, namespace = names
         if not name:
@@ -38,7 +38,7 @@ class Version2(Kind):
 
     @property
     def outputs(self) -> int:
-        """As `num_outputs` says."""
+        """From `num_outputs`."""
         return whole(self, "num_outputs", self.attribute(self.plugin, "num_outputs"), 1, MOST_OUTPUTS)
 
     def serialized(self) -> bytes:
@@ -51,7 +51,7 @@ class Version2(Kind):
         return packed([PluginField("", data)])
 
     def attach(self, context: IPluginResourceContext) -> Kind:
-        """A clone that is initialised."""
+        """A clone after `initialize`."""
         clone = self.clone()
         clone.ask("attach_to_context", None, None, None) if isinstance(clone.plugin, IPluginV2Ext) else None
         status = clone.ask("initialize")
@@ -60,10 +60,10 @@ class Version2(Kind):
         return clone
 
     def set_tactic(self, tactic: int) -> None:
-        """There is one way to compute."""
+        """Do nothing: version 2 has one tactic."""
 
     def release(self) -> None:
-        """By `terminate` and `destroy`."""
+        """Call `terminate`, `detach_from_context` and `destroy`."""
         for method in ("terminate", "detach_from_context", "destroy"):
             function = getattr(self.plugin, method, None)
             if function is not None:
@@ -76,47 +76,47 @@ class DynamicVersion2(Version2):
     _base = IPluginV2DynamicExt
 
     def types(self, inputs: list[DataType]) -> list[DataType]:
-        """As `get_output_datatype` says."""
+        """From `get_output_datatype`."""
         types = [self.ask("get_output_datatype", k, inputs) for k in range(self.outputs)]
         return listed(self, "get_output_datatype", types, DataType)
 
     def shapes(
         self, inputs: list[DimsExprs], elements: list[DimsExprs], build: IExprBuilder
     ) -> list[DimsExprs]:
-        """As `get_output_dimensions` says."""
+        """From `get_output_dimensions`."""
         shapes = [self.ask("get_output_dimensions", k, inputs, build) for k in range(self.outputs)]
         return listed(self, "get_output_dimensions", shapes, DimsExprs)
 
     def supports(self, pos: int, in_out: Dynamic, inputs: int) -> bool:
-        """As `supports_format_combination` says."""
+        """From `supports_format_combination`."""
         result = self.ask("supports_format_combination", pos, [x.desc for x in in_out], inputs)
         return claim(self, "supports_format_combination", result)
 
     def configure(self, inp: Dynamic, out: Dynamic) -> None:
-        """By `configure_plugin`."""
+        """Call `configure_plugin`."""
         self.ask("configure_plugin", inp, out)
 
     def workspace(self, inp: Dynamic, out: Dynamic) -> int:
-        """As `get_workspace_size` says of the greatest sizes."""
+        """From `get_workspace_size` for the maximum shapes."""
         most = ([_greatest(x) for x in side] for side in (inp, out))
         return whole(self, "get_workspace_size", self.ask("get_workspace_size", *most), 0, MOST_BYTES)
 
     def show(self, inp: Descs, out: Descs) -> None:
-        """By `configure_plugin` with these sizes alone."""
+        """Call `configure_plugin` with these shapes as the range."""
         self.configure([_fixed(x) for x in inp], [_fixed(x) for x in out])
 
     @property
     def enqueue(self) -> Enqueue:
-        """The plug-in's own."""
+        """The method `enqueue` of the plug-in."""
         function: Enqueue = self.plugin.enqueue  # type: ignore[attr-defined]  # by its class
         return function
 
 
 class StaticVersion2(Version2):
-    """An IPluginV2 or IPluginV2Ext: its sizes are numbers, and its batch is 1."""
+    """An IPluginV2 or IPluginV2Ext: with static shapes, and a batch of 1."""
 
     def types(self, inputs: list[DataType]) -> list[DataType]:
-        """As `get_output_data_type` says; without it as the first input's."""
+        """From `get_output_data_type`; for an IPluginV2 the type of the first input."""
         if not isinstance(self.plugin, IPluginV2Ext):
             return [inputs[0] if inputs else DataType.FLOAT] * self.outputs
         types = [self.ask("get_output_data_type", k, inputs) for k in range(self.outputs)]
@@ -125,7 +125,7 @@ class StaticVersion2(Version2):
     def shapes(
         self, inputs: list[DimsExprs], elements: list[DimsExprs], build: IExprBuilder
     ) -> list[DimsExprs]:
-        """As `get_output_shape` says of numbers."""
+        """From `get_output_shape`."""
         if not all(size.is_constant() for dims in inputs for size in dims):
             do = "derive it from trt.IPluginV2DynamicExt, or use static input shapes"
             raise PluginError(
@@ -147,7 +147,7 @@ class StaticVersion2(Version2):
         return exprs
 
     def supports(self, pos: int, in_out: Dynamic, inputs: int) -> bool:
-        """As `supports_format` says of each type and format, which are one for all tensors."""
+        """From `supports_format`, with the same format for all tensors."""
         mine = in_out[pos].desc
         if pos and mine.format is not in_out[0].desc.format:
             return False
@@ -155,7 +155,7 @@ class StaticVersion2(Version2):
         return claim(self, "supports_format", result)
 
     def configure(self, inp: Dynamic, out: Dynamic) -> None:
-        """By `configure_plugin` or `configure_with_format`."""
+        """Call `configure_plugin` or `configure_with_format`."""
         shapes = [[x.opt for x in side] for side in (inp, out)]
         types = [[x.desc.type for x in side] for side in (inp, out)]
         first = inp[0].desc if inp else PluginTensorDesc()
@@ -167,16 +167,16 @@ class StaticVersion2(Version2):
             self.ask("configure_with_format", *shapes, first.type, form, BATCH)
 
     def workspace(self, inp: Dynamic, out: Dynamic) -> int:
-        """As `get_workspace_size` says of one batch."""
+        """From `get_workspace_size` for a batch of 1."""
         return whole(self, "get_workspace_size", self.ask("get_workspace_size", BATCH), 0, MOST_BYTES)
 
     def show(self, inp: Descs, out: Descs) -> None:
-        """By `configure_plugin`."""
+        """Call `configure_plugin`."""
         self.configure([_fixed(x) for x in inp], [_fixed(x) for x in out])
 
     @property
     def enqueue(self) -> Enqueue:
-        """Calls `execute_async`, whose status is judged."""
+        """A function that calls `execute_async` and checks its status."""
         execute = self.plugin.execute_async  # type: ignore[attr-defined]  # by its class
 
         def run(
@@ -190,18 +190,18 @@ class StaticVersion2(Version2):
 
 
 class FormattedVersion2(StaticVersion2):
-    """An IPluginV2IOExt: the same, with a type and format for each tensor."""
+    """An IPluginV2IOExt: a StaticVersion2 with a type and format for each tensor."""
 
     _base = IPluginV2IOExt
 
     def supports(self, pos: int, in_out: Dynamic, inputs: int) -> bool:
-        """As `supports_format_combination` says."""
+        """From `supports_format_combination`."""
         descs = [x.desc for x in in_out]
         result = self.ask("supports_format_combination", pos, descs, inputs, len(descs) - inputs)
         return claim(self, "supports_format_combination", result)
 
     def configure(self, inp: Dynamic, out: Dynamic) -> None:
-        """By `configure_plugin`."""
+        """Call `configure_plugin`."""
         self.ask("configure_plugin", [x.desc for x in inp], [x.desc for x in out])
 
 

@@ -1,4 +1,4 @@
-"""Plug-ins of version 3, as building and running see them."""
+"""Plug-ins of version 3, adapted to the common interface of `kinds.py`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MOST_BYTES = 1 << 46
 
 
 class Version3(Kind):
-    """An IPluginV3 with the faces that it has."""
+    """An IPluginV3 with its interfaces for core, build and runtime."""
 
     _base = IPluginV3
 
@@ -37,7 +37,7 @@ class Version3(Kind):
         interface = self.ask("get_capability_interface", kind)
         if interface is None:
             got, wanted = f"None for {kind.name}", "the object with these methods"
-            raise self.wrong("get_capability_interface", got, wanted, "return self where it has them")
+            raise self.wrong("get_capability_interface", got, wanted, "return self if it has them")
         return interface
 
     @cached_property
@@ -54,7 +54,7 @@ class Version3(Kind):
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """As its core says."""
+        """From the attributes of its core."""
         names = (text(self.attribute(self.core, f"plugin_{x}")) for x in ("name", "version", "namespace"))
         name, version, namespace = names
         if not name:
@@ -64,12 +64,12 @@ class Version3(Kind):
 
     @property
     def outputs(self) -> int:
-        """As `num_outputs` says."""
+        """From `num_outputs`."""
         return whole(self, "num_outputs", self.attribute(self._build, "num_outputs"), 1, MOST_OUTPUTS)
 
     @property
     def limit(self) -> int:  # type: ignore[override]  # computed
-        """As `format_combination_limit` says."""
+        """From `format_combination_limit`."""
         name = "format_combination_limit"
         return whole(self, name, self._build_attribute(name, FORMATS), 1, 1 << 20)
 
@@ -78,42 +78,42 @@ class Version3(Kind):
 
     @property
     def metadata(self) -> str:
-        """As `metadata_string` says."""
+        """From `metadata_string`."""
         return text(self._build_attribute("metadata_string", ""))
 
     @property
     def timing_id(self) -> str:
-        """As `timing_cache_id` says."""
+        """From `timing_cache_id`."""
         return text(self._build_attribute("timing_cache_id", ""))
 
     def types(self, inputs: list[DataType]) -> list[DataType]:
-        """As `get_output_data_types` says."""
+        """From `get_output_data_types`."""
         types = ask(self.where, self._build, "get_output_data_types", inputs)
         return listed(self, "get_output_data_types", types, DataType, self.outputs)
 
     def shapes(
         self, inputs: list[DimsExprs], elements: list[DimsExprs], build: IExprBuilder
     ) -> list[DimsExprs]:
-        """As `get_output_shapes` says."""
+        """From `get_output_shapes`."""
         shapes = ask(self.where, self._build, "get_output_shapes", inputs, elements, build)
         return listed(self, "get_output_shapes", shapes, DimsExprs, self.outputs)
 
     def supports(self, pos: int, in_out: Dynamic, inputs: int) -> bool:
-        """As `supports_format_combination` says."""
+        """From `supports_format_combination`."""
         result = ask(self.where, self._build, "supports_format_combination", pos, in_out, inputs)
         return claim(self, "supports_format_combination", result)
 
     def configure(self, inp: Dynamic, out: Dynamic) -> None:
-        """By `configure_plugin`."""
+        """Call `configure_plugin`."""
         ask(self.where, self._build, "configure_plugin", inp, out)
 
     def workspace(self, inp: Dynamic, out: Dynamic) -> int:
-        """As `get_workspace_size` says."""
+        """From `get_workspace_size`."""
         nbytes = ask(self.where, self._build, "get_workspace_size", inp, out)
         return whole(self, "get_workspace_size", nbytes, 0, MOST_BYTES)
 
     def tactics(self) -> list[int]:
-        """As `get_valid_tactics` says: other numbers than 0, each once."""
+        """From `get_valid_tactics`: positive numbers, without duplicates."""
         if not hasattr(self._build, "get_valid_tactics"):
             return []
         result = ask(self.where, self._build, "get_valid_tactics")
@@ -127,7 +127,7 @@ class Version3(Kind):
         return tactics
 
     def aliased(self, output: int) -> int:
-        """As `get_aliased_input` says."""
+        """From `get_aliased_input`."""
         if not hasattr(self._build, "get_aliased_input"):
             return -1
         source = ask(self.where, self._build, "get_aliased_input", output)
@@ -148,16 +148,16 @@ class Version3(Kind):
         return self._another(plugin, "attach_to_context")
 
     def set_tactic(self, tactic: int) -> None:
-        """By `set_tactic`."""
+        """Call `set_tactic`."""
         ask(self.where, self._run, "set_tactic", tactic)
 
     def show(self, inp: Descs, out: Descs) -> None:
-        """By `on_shape_change`."""
+        """Call `on_shape_change`."""
         ask(self.where, self._run, "on_shape_change", inp, out)
 
     @property
     def enqueue(self) -> Enqueue:
-        """The method of its runtime face."""
+        """The method `enqueue` of its runtime interface."""
         called = f"{type(self._run).__name__}.enqueue"
         own: Enqueue = asked(self.where, called, lambda: getattr(self._run, "enqueue"))  # noqa: B009  # of any class
         return own

@@ -1,4 +1,4 @@
-"""Plug-ins made of functions, as building and running see them."""
+"""Plug-ins made from functions, adapted to the common interface of `kinds.py`."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from anyrt.core.formats import order, padded, splits
 
 
 def version3(plugin: IPluginV3, where: str) -> Version3:
-    """A plug-in of version 3, by its core."""
+    """The kind of a plug-in of version 3, which depends on its core."""
     kind = Version3(plugin, where)
     return Quick(plugin, where) if isinstance(kind.core, IPluginV3QuickCore) else kind
 
 
 class Quick(Version3):
-    """An IPluginV3 whose faces are those of a plug-in made of functions."""
+    """An IPluginV3 with the interfaces of a plug-in made from functions."""
 
     def __init__(self, plugin: object, where: str) -> None:
         Version3.__init__(self, plugin, where)
@@ -32,34 +32,34 @@ class Quick(Version3):
 
     @property
     def outputs(self) -> int:
-        """As `get_num_outputs` says."""
+        """From `get_num_outputs`."""
         count = ask(self.where, self._build, "get_num_outputs")
         return whole(self, "get_num_outputs", count, 1, MOST_OUTPUTS)
 
     @property
     def metadata(self) -> str:
-        """As `get_metadata_string` says."""
+        """From `get_metadata_string`."""
         return text(ask(self.where, self._build, "get_metadata_string"))
 
     @property
     def timing_id(self) -> str:
-        """As `get_timing_cache_id` says."""
+        """From `get_timing_cache_id`."""
         return text(ask(self.where, self._build, "get_timing_cache_id"))
 
     def types(self, inputs: list[DataType]) -> list[DataType]:
-        """As `get_output_data_types` says."""
+        """From `get_output_data_types`."""
         types = ask(self.where, self._build, "get_output_data_types", inputs, self.ranks)
         return listed(self, "get_output_data_types", types, DataType, self.outputs)
 
     def shapes(
         self, inputs: list[DimsExprs], elements: list[DimsExprs], build: IExprBuilder
     ) -> list[DimsExprs]:
-        """As `get_output_shapes` says."""
+        """From `get_output_shapes`."""
         shapes = ask(self.where, self._build, "get_output_shapes", inputs, elements, build, self.ranks)
         return listed(self, "get_output_shapes", shapes, DimsExprs, self.outputs)
 
     def supports(self, pos: int, in_out: Dynamic, inputs: int) -> bool:
-        """As one of the combinations says, which are asked for with the first tensor."""
+        """Whether one of the combinations matches. The query for the first tensor requests them."""
         if pos == 0:
             method = "get_supported_format_combinations"
             combinations = ask(self.where, self._build, method, in_out, inputs)
@@ -70,7 +70,7 @@ class Quick(Version3):
         return any([(x.type, x.format) for x in row] == pairs for row in rows)
 
     def workspace(self, inp: Dynamic, out: Dynamic) -> int:
-        """None."""
+        """0: these plug-ins have no workspace."""
         return 0
 
     def attach(self, context: IPluginResourceContext) -> Kind:
@@ -78,12 +78,12 @@ class Quick(Version3):
         return self.clone()
 
     def show(self, inp: Descs, out: Descs) -> None:
-        """Note the strides that go with the sizes."""
+        """Compute the strides for these shapes."""
         self._strides = [_strides(x) for x in inp], [_strides(x) for x in out]
 
     @property
     def enqueue(self) -> Enqueue:
-        """The method of its runtime face, which is told strides instead of a workspace."""
+        """A function that calls `enqueue` of its runtime interface with strides in place of a workspace."""
         run = self._run
         if not isinstance(run, IPluginV3QuickRuntime):
             do = "derive it from IPluginV3QuickRuntime, or write functions for anyrt.plugin"
@@ -102,7 +102,7 @@ class Quick(Version3):
 
 
 def _strides(x: PluginTensorDesc) -> list[int]:
-    """Elements from one position to the next; none in formats that have no such numbers."""
+    """The strides in elements; empty for a format without strides."""
     if splits(x.format):
         return []
     shape = tuple(x.dims)
@@ -110,6 +110,6 @@ def _strides(x: PluginTensorDesc) -> list[int]:
     strides, step = [1] * len(shape), 1
     for axis in reversed(order(x.format, len(shape))):
         size = whole_shape[axis]
-        assert isinstance(size, int), "the sizes of a run are numbers"
+        assert isinstance(size, int), "an inference has static shapes"
         strides[axis], step = step, step * size
     return strides

@@ -1,7 +1,6 @@
-"""Plug-ins of every version as building and running see them.
+"""The common interface to plug-ins of every version, for the builder and the runtime.
 
-The results of a plug-in are checked here: an invalid one is an error that names plug-in, layer and method,
-like an exception.
+It checks the results of a plug-in: an invalid one raises an error that names plug-in, layer and method.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ MOST_OUTPUTS: Final = 128
 
 
 class Kind(ABC):
-    """A plug-in of the layer `where`, for building and running."""
+    """A plug-in of the layer `where`, for the builder and the runtime."""
 
     limit = FORMATS
-    shown_sizes: object = None  # the sizes that it was shown last
+    shown_sizes: object = None  # the shapes that `show` passed last
 
     def __init__(self, plugin: object, where: str) -> None:
         self.plugin = plugin
@@ -46,97 +45,97 @@ class Kind(ABC):
     @property
     @abstractmethod
     def outputs(self) -> int:
-        """How many outputs it has."""
+        """The number of outputs."""
 
     @property
     def metadata(self) -> str:
-        """What the inspector shows of it."""
+        """The metadata that the engine inspector shows."""
         return ""
 
     @property
     def timing_id(self) -> str:
-        """What times of its tactics are kept under."""
+        """The key of its measured tactics in the timing cache."""
         return ""
 
     # ---- building ---------------------------------------------------------------------------------------
 
     @abstractmethod
     def types(self, inputs: list[DataType]) -> list[DataType]:
-        """The type of each output."""
+        """The element type of each output."""
 
     @abstractmethod
     def shapes(
         self, inputs: list[DimsExprs], elements: list[DimsExprs], build: IExprBuilder
     ) -> list[DimsExprs]:
-        """The sizes of each output, for those of inputs and the elements of shape inputs."""
+        """The shape of each output, for the shapes of inputs and the elements of shape inputs."""
 
     @abstractmethod
     def supports(self, pos: int, in_out: Dynamic, inputs: int) -> bool:
-        """Whether tensor `pos` is supported in this form."""
+        """Whether the type and format of tensor `pos` are supported."""
 
     @abstractmethod
     def configure(self, inp: Dynamic, out: Dynamic) -> None:
-        """Tell it types, formats and ranges."""
+        """Pass types, formats and ranges to the plug-in."""
 
     @abstractmethod
     def workspace(self, inp: Dynamic, out: Dynamic) -> int:
-        """Bytes that it wants to work in."""
+        """The bytes of its workspace."""
 
     def tactics(self) -> list[int]:
-        """Its ways to compute; none for one."""
+        """The numbers of its tactics; empty if it has only one."""
         return []
 
     def aliased(self, output: int) -> int:
-        """The input in whose memory an output lies, or −1."""
+        """The input whose memory an output shares, or −1."""
         return -1
 
     @abstractmethod
     def serialized(self) -> bytes:
-        """What its creator makes it of again."""
+        """The bytes from which its creator restores it."""
 
     def clone(self) -> Kind:
-        """Another one that does the same."""
+        """A copy."""
         return self._another(self.ask("clone"), "clone")
 
     # ---- running ----------------------------------------------------------------------------------------
 
     @abstractmethod
     def attach(self, context: IPluginResourceContext) -> Kind:
-        """One for an execution context."""
+        """A copy for an execution context."""
 
     @abstractmethod
     def set_tactic(self, tactic: int) -> None:
-        """Compute in this way from now on."""
+        """Select the tactic of the following calls."""
 
     @abstractmethod
     def show(self, inp: Descs, out: Descs) -> None:
-        """Tell it the sizes of the next runs."""
+        """Pass the shapes of the next inferences to the plug-in."""
 
     @property
     @abstractmethod
     def enqueue(self) -> Enqueue:
-        """What computes."""
+        """The function that computes the outputs."""
 
     def release(self) -> None:
-        """It is used no more, and nobody can receive errors."""
+        """Release the plug-in; exceptions are ignored."""
         destroy = getattr(self.plugin, "destroy", None)
         if destroy is not None:
             call_user(None, destroy)
 
-    # ---- asking -----------------------------------------------------------------------------------------
+    # ---- calls ------------------------------------------------------------------------------------------
 
-    def ask(self, method: str, *args: object) -> Any:  # Any: the caller judges the answer
+    def ask(self, method: str, *args: object) -> Any:  # Any: the caller checks the result
         """The result of a method of the plug-in."""
         return ask(self.where, self.plugin, method, *args)
 
     def attribute(self, owner: object, name: str, default: object = None) -> object:
-        """An attribute of the plug-in, or of a face of it, which may be computed."""
+        """An attribute of the plug-in or of an interface of it; it may be a property that raises."""
         called = f"{type(owner).__name__}.{name}"
         value: object = asked(self.where, called, lambda: getattr(owner, name, default))
         return value
 
     def wrong(self, method: str, got: str, wanted: str, do: str = "") -> PluginError:
-        """The error for an answer that does not fit."""
+        """The error for an invalid result."""
         return wrong(self.where, self.plugin, method, got, wanted, do)
 
     def _another(self, plugin: object, method: str) -> Kind:
@@ -154,7 +153,7 @@ def wrong(where: str, owner: object, method: str, got: str, wanted: str, do: str
 
 
 def listed(kind: Kind, method: str, result: object, of: type[T], count: int | None = None) -> list[T]:
-    """An answer as a list of so many things of one type."""
+    """A result as a list of `count` objects of type `of`; PluginError AR822 for anything else."""
     if not isinstance(result, Sequence) or isinstance(result, str | bytes):
         raise kind.wrong(method, type(result).__name__, f"a list of {of.__name__}")
     items: list[T] = []
@@ -163,13 +162,13 @@ def listed(kind: Kind, method: str, result: object, of: type[T], count: int | No
             raise kind.wrong(method, f"a list with {type(x).__name__}", f"a list of {of.__name__}")
         items.append(x)
     if count is not None and len(items) != count:
-        do = f"give one for each of {count} outputs, as num_outputs says"
-        raise kind.wrong(method, f"{len(items)} answers", f"{count}", do)
+        do = f"return one for each of the {count} outputs in num_outputs"
+        raise kind.wrong(method, f"{len(items)} elements", f"{count}", do)
     return items
 
 
 def whole(kind: Kind, method: str, result: object, low: int, high: int) -> int:
-    """An answer as an int in a range."""
+    """A result as an int in a range; PluginError AR822 for anything else."""
     if result is None:
         result = low if low >= 0 else -1
     if isinstance(result, bool) or not hasattr(result, "__index__"):
@@ -181,12 +180,12 @@ def whole(kind: Kind, method: str, result: object, low: int, high: int) -> int:
 
 
 def claim(kind: Kind, method: str, result: object) -> bool:
-    """A result as a bool; the result of a NumPy comparison is one, too."""
+    """A result as a bool, which may be a NumPy bool; PluginError AR822 for None and text."""
     if result is None or isinstance(result, str):
         raise kind.wrong(method, type(result).__name__, "a bool", "return True or False")
     return bool(result)
 
 
 def text(x: object) -> str:
-    """A property of a plug-in as text that a plan can store."""
+    """An attribute of a plug-in as text that a plan can store."""
     return "" if x is None else str(x).encode(errors="replace").decode()

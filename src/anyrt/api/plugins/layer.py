@@ -40,12 +40,12 @@ Planned: TypeAlias = "tuple[Sequence[ITensor], Sequence[ITensor], IPluginV3]"
 
 @dataclass(slots=True, eq=False, repr=False)
 class PluginState(LayerState):
-    """A layer of the plug-in that it holds."""
+    """The state of a plug-in layer."""
 
     held: Held = field(init=False)
 
     def expand(self, expansion: Expansion) -> tuple[Value, ...]:
-        """What the plug-in makes of the inputs."""
+        """The outputs of the plug-in for the inputs."""
         values, kind, inputs = [expansion.value(t) for t in self.operands], self.held.kind, self.held.inputs
         if isinstance(kind.plugin, Composed):
             return self._converted(self._composed(kind.plugin, values))
@@ -55,8 +55,8 @@ class PluginState(LayerState):
         return self._converted(expanded(held, self.name, values, scales, expansion.building))
 
     def _composed(self, plugin: Composed, values: Sequence[Value]) -> Sequence[Value]:
-        """What layers make of these values. In weakly typed networks the half types that a plug-in's fields
-        name are those of its memory in TensorRT: between layers stand numbers of float32, as without it."""
+        """The outputs of the composition for these values. In weakly typed networks, a half type in the
+        fields of a plug-in is the type of its memory in TensorRT; tensors between layers remain float32."""
         if self.network.is_strong:
             return values_of(plugin, self.name, values)
         floats = {v.dtype for v in values} & FLOATS
@@ -71,7 +71,7 @@ class PluginState(LayerState):
 
 
 class PluginLayer(ILayer):
-    """A layer of a plug-in."""
+    """The base class of plug-in layers."""
 
     __slots__ = ()
     _state: PluginState
@@ -103,16 +103,16 @@ class IPluginV3Layer(PluginLayer):
 
 
 def _widened(v: Value) -> Value:
-    """In float32, where it is of another floating type."""
+    """`v` in float32 if it has another floating-point type."""
     return convert(v, DataType.FLOAT) if v.dtype in FLOATS else v
 
 
 def _expand(layer: Layer[Attrs]) -> NoReturn:
-    raise AssertionError(f"{layer.name} says itself what it means")
+    raise AssertionError(f"{layer.name} expands by PluginState.expand")
 
 
 def _ref(attrs: Attrs, arrays: tuple[Array, ...]) -> NoReturn:
-    raise AssertionError("what a plug-in computes it says itself")
+    raise AssertionError("a plug-in has no reference")
 
 
 def _op(layer: LayerType, cls: str, method: str) -> AnyOp:
@@ -124,7 +124,7 @@ V3: Final = _op(LayerType.PLUGIN_V3, "IPluginV3Layer", "add_plugin_v3")
 
 
 def kind_of(plugin: object, where: str) -> Kind:
-    """A plug-in of any version for building and running; TypeError for anything else."""
+    """The kind of a plug-in of any version; TypeError for anything else."""
     match plugin:
         case IPluginV3():
             return version3(plugin, where)
@@ -144,7 +144,8 @@ def add_plugin_v3(
 
         layer = network.add_plugin_v3([x], [], plugin)
 
-    shape_inputs: integers that determine sizes of the plug-in, which receives them as expressions.
+    shape_inputs: integer tensors whose elements the plug-in receives as expressions, to compute output
+    shapes.
 
     Errors: AR403, a tensor of a different network; AR822, a plug-in without a name or outputs; AR824, an
     exception in the plug-in. Its methods for types and shapes are called when these are needed."""
@@ -182,33 +183,35 @@ def add_plugin_v2(self: INetworkDefinition, inputs: Sequence[ITensor], plugin: I
 def add_plugin(
     self: INetworkDefinition, func: Planned | Callable[[Request], Planned], aot: bool | None = None
 ) -> IPluginV3Layer:
-    """Add a layer that calls a plug-in made of functions.
+    """Add a layer that calls a plug-in made from functions.
 
         layer = network.add_plugin(trtp.op.my.scaled(x, factor=2.0))
 
-    func: the result of `trtp.op`, a function that returns the inputs, the shape inputs and the plug-in; or
-    these. aot: whether its `aot_impl` or its `impl` computes the plug-in; by default, the one that exists,
-    and if both do, the one that the network's flags prefer.
+    func: the result of `trtp.op`, a function that returns the inputs, the shape inputs and the plug-in; or a
+    tuple of these. aot: whether `aot_impl` or `impl` computes the plug-in (default: the one that exists; if
+    both exist, the one that the network's flags prefer).
 
-    Errors: AR822, other objects than these three; AR824, an exception in a function."""
+    Errors: AR822, an invalid tuple; AR824, an exception in a function."""
     where = f"add_plugin ({user_line()})"
     planned: object = func
     if not isinstance(func, tuple):
         if not callable(func):
-            raise wrong_type("add_plugin: func", func, "what anyrt.plugin.op gives", "write op.space.name(x)")
+            raise wrong_type(
+                "add_plugin: func", func, "the result of anyrt.plugin.op", "write op.space.name(x)"
+            )
         planned, error = tried(func, request_of(self, aot))
         if isinstance(error, WrongType | WrongValue):
             raise error
         if error is not None:
             raise failed(where, type_name(func), error) from error
     if not isinstance(planned, tuple) or len(planned) != 3:
-        got = f"{type_name(planned)} from what is added"
+        got = f"{type_name(planned)} from func"
         raise PluginError("AR822", where, got, "a tuple of inputs, shape inputs and a plug-in")
     return add_plugin_v3(self, *planned)
 
 
 def request_of(network: INetworkDefinition, aot: bool | None) -> Request:
-    """Which of its functions is to compute a plug-in."""
+    """Which function shall compute a plug-in: `impl` or `aot_impl`."""
     if aot is not None:
         return Request.STRICT_AOT if boolean(aot, "add_plugin: aot") else Request.STRICT_JIT
     if network.get_flag(NetworkDefinitionCreationFlag.PREFER_AOT_PYTHON_PLUGINS):
@@ -233,7 +236,7 @@ def _added(
     inputs: list[TensorState],
     shapes: list[TensorState],
 ) -> L:
-    """A new layer of a plug-in, which has said its name and how many outputs it has."""
+    """A new layer of a plug-in; requests its name and its number of outputs."""
     name, version, space = kind.key
     slots = [Input(f"input{k}", EVERY) for k in range(len(inputs))]
     slots += [Input(f"shape{k}", EVERY, shape_values=True) for k in range(len(shapes))]
@@ -246,6 +249,6 @@ def _added(
     state.metadata = kind.metadata
     state.held = Held(kind, len(inputs))
     network.layers.append(state)
-    # A plug-in says its outputs' types itself: beside half types of it may stand tensors of float32.
+    # A plug-in selects the types of its outputs, so half types and float32 may meet.
     network.widens = network.widens or not network.is_strong
     return layer

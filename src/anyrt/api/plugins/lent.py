@@ -1,8 +1,8 @@
-"""Outputs that may lie in the memory of an input of the network, since plug-ins write the one over the other.
+"""Outputs that may share the memory of a network input, because plug-ins compute in place.
 
     y = network.add_plugin(trtp.op.my.add_in_place(x, delta=2)).get_output(0)
 
-A program may bind y to the address of x, as TensorRT's samples do, if nobody else reads x or the values
+A program may bind y to the address of x, as TensorRT's samples do, if nothing else reads x or the tensors
 between both.
 """
 
@@ -14,7 +14,7 @@ from anyrt.prims.plugin import Plugin
 
 
 def lender(view: NetworkView, expansion: Expansion, output: TensorView) -> TensorView | None:
-    """The input of the network in whose memory `output` may lie; None where there is none."""
+    """The network input whose memory `output` may share; None if there is none."""
     tensor: TensorView | None = output
     while tensor is not None and tensor.maker is not None:
         tensor = _written_over(view, expansion, tensor)
@@ -22,7 +22,8 @@ def lender(view: NetworkView, expansion: Expansion, output: TensorView) -> Tenso
 
 
 def _written_over(view: NetworkView, expansion: Expansion, tensor: TensorView) -> TensorView | None:
-    """The tensor that a plug-in overwrites with this one, which nobody else reads; None if there is none."""
+    """The tensor that a plug-in overwrites with this one and that nothing else reads; None if there is
+    none."""
     maker, value = tensor.maker, expansion.value(tensor.it)
     if maker is None or not isinstance(value.op, Plugin):
         return None

@@ -1,8 +1,8 @@
-"""Files with creators of plug-ins: of Python, or shared objects.
+"""Files with plug-in creators: Python files and shared objects.
 
-From a Python file, all creator classes that it defines are loaded; a shared object has a table of functions
-(`plugin/anyrt_plugin.h`). NVIDIA's own libraries are recognised by their names and rejected, unopened: AnyRT
-runs no code for a GPU.
+Loading a Python file instantiates all creator classes that it defines. A shared object has a table of
+functions (`plugin/anyrt_plugin.h`). NVIDIA's libraries are rejected by name, without opening them: AnyRT runs
+no code for GPUs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NVIDIA: Final = re.compile(
     r"lib(nvinfer|nvonnxparser|nvparsers|cuda|cudart|cudnn|cublas|nvrtc)[\w.-]*\.so[\d.]*"
 )
 INSTEAD: Final = (
-    "a library that needs TensorRT's own C++ cannot run here: offer its plug-ins by anyrt_plugin.h"
+    "a library that needs TensorRT's C++ interface cannot be loaded: export its plug-ins with anyrt_plugin.h"
 )
 SHARED: Final = re.compile(r".*\.so(\.\d+)*")
 _NUMBER = itertools.count()
@@ -38,7 +38,7 @@ _NUMBER = itertools.count()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Library:
-    """A file that was loaded, with its creators; `held` keeps its code."""
+    """A loaded file with its creators; `held` keeps its code in memory."""
 
     path: str
     creators: tuple[IPluginCreatorInterface, ...]
@@ -46,16 +46,16 @@ class Library:
 
 
 class Opened(ctypes.CDLL):
-    """A shared object whose creators its caller registers; those that programs load by ctypes are others."""
+    """A shared object that `load` has opened, as opposed to one that the program loads by ctypes."""
 
 
 def load(path: str) -> Library:
-    """The creators of a file; PluginError AR826 for one that has none."""
+    """The creators of a file; PluginError AR826 if it has none."""
     name = Path(path).name
     if NVIDIA.fullmatch(name):
         do = "register your own creators in Python or C; the standard plug-ins need no library"
         raise PluginError("AR826", path, "a library of NVIDIA", "a library for this machine", do)
-    if not os.path.isfile(path):  # which names of any length can be asked of
+    if not os.path.isfile(path):  # accepts names of any length
         raise PluginError("AR826", path, "no such file", "a Python file or a shared object", "check the path")
     if SHARED.fullmatch(name):
         return _of_table(path)
@@ -72,7 +72,7 @@ def _of_table(path: str) -> Library:
         raise PluginError("AR826", path, str(error), "a shared object for this machine", INSTEAD) from error
     entry = getattr(library, ENTRY, None)
     if entry is None:
-        do = 'include anyrt_plugin.h, and define it (in C++ it is extern "C")'
+        do = 'include anyrt_plugin.h, and define it (extern "C" in C++)'
         raise PluginError(
             "AR826", path, f"a shared object without {ENTRY}", "a shared object that defines it", do
         )
@@ -95,7 +95,7 @@ def _of_python(path: str) -> Library:
 
 
 def _run(path: str) -> ModuleType:
-    """The file as a module of its own, under a name like no other's."""
+    """The file as a module with a unique name."""
     name = f"anyrt_plugins_{next(_NUMBER)}_{Path(path).stem}"
     loader = SourceFileLoader(name, path)
     spec = spec_from_loader(name, loader)

@@ -1,10 +1,10 @@
-"""Layers of plug-ins that a file names, as nodes of ONNX models do: a registered creator makes each of them.
+"""Plug-in layers by name, for nodes of ONNX models: a registered creator makes each plug-in.
 
 creator = creator_of(("EfficientNMS_TRT", "1", ""))
 outputs = plugin_layers(layers, creator, inputs, {"iou_threshold": 0.5})
 
-TensorRT's parser registers the plug-ins that TensorRT ships. Here that happens when a file first names one
-without a creator.
+TensorRT's parser registers the plug-ins that TensorRT ships. AnyRT registers them when a model first names a
+plug-in without a creator.
 """
 
 from __future__ import annotations
@@ -40,23 +40,23 @@ TYPES = {ELEMENTS[kind]: kind for kind in NUMBERS}
 
 
 def creator_of(name: Name) -> Creator | None:
-    """The creator of the plug-in of that name; None where none is registered."""
+    """The registered creator of this name; None if there is none."""
     creator = the_registry().get_creator(*name)
     return creator if isinstance(creator, Creator) else None
 
 
 def without_creator(names: Iterable[Name]) -> set[Name]:
-    """Those of these names that no creator has, be it one of TensorRT's own."""
+    """The names without a creator, after the standard creators are registered."""
     unknown = {name for name in set(names) if creator_of(name) is None}
     if unknown:
         from anyrt.api.plugins.standards import init_libnvinfer_plugins
 
-        init_libnvinfer_plugins(None, "")  # once for all: it looks for every one of its creators
+        init_libnvinfer_plugins(None, "")  # one call registers all of them
     return {name for name in unknown if creator_of(name) is None}
 
 
 def field_names(creator: Creator, where: str) -> list[str]:
-    """The names of the fields that its plug-ins take, each once."""
+    """The names of the fields of a creator, without duplicates."""
     return list(dict.fromkeys(f.name for f in listed(creator.field_names, f"{where}: field_names")))
 
 
@@ -68,16 +68,16 @@ def plugin_layers(
     shapes: Collection[int] = (),
     aot: bool | None = None,
 ) -> list[Tensor]:
-    """The outputs of a new layer of the plug-in that `creator` makes of these fields.
+    """The outputs of a new layer with the plug-in that `creator` makes from these fields.
 
-    values: arrays, numbers, texts, and lists of these; shapes: which inputs the plug-in makes sizes of; aot:
-    which function computes one made of functions, where it has two.
+    values: arrays, numbers, texts, and lists of these; shapes: the indices of shape inputs; aot: whether
+    `aot_impl` computes a plug-in that has both functions.
 
-    Errors: AR901, a value that no field can be; AR822, another object than a plug-in; AR824, an exception in
-    the creator."""
+    Errors: AR901, a value of a type that fields do not support; AR822, another object than a plug-in; AR824,
+    an exception in the creator."""
     fields = [_field(layers.where, name, value) for name, value in values.items()]
     plugin = _create(layers, creator, PluginFieldCollection_(PluginFieldCollection(fields)), aot)
-    network: Any = layers.network  # whose methods are found by name
+    network: Any = layers.network  # its methods are generated
     if isinstance(plugin, IPluginV3):
         places = {k % max(len(inputs), 1) for k in shapes}
         parts = [[x.it for k, x in enumerate(inputs) if (k in places) is of] for of in (False, True)]
@@ -89,7 +89,7 @@ def plugin_layers(
 
 
 def _create(layers: Layers, creator: Creator, fields: PluginFieldCollection_, aot: bool | None) -> object:
-    """The plug-in that a creator makes of fields."""
+    """The plug-in that a creator makes from fields."""
     name, phase = layers.where, TensorRTPhase.BUILD
     match creator:
         case IPluginCreator():
@@ -107,12 +107,12 @@ def _create(layers: Layers, creator: Creator, fields: PluginFieldCollection_, ao
 
 
 def restored_layers(layers: Layers, name: Name, inputs: Sequence[Tensor], data: bytes) -> list[Tensor]:
-    """The outputs of a new layer of the plug-in of version 2 that the creator of that name makes of what it
-    serialized; PluginError AR823 without such a creator."""
+    """The outputs of a new layer with a plug-in of version 2 that its creator restores from `data`;
+    PluginError AR823 without such a creator."""
     creator = creator_of(name)
     if not isinstance(creator, IPluginCreator):
-        got, do = f"plug-in {name[0]!r}, version {name[1]!r}", "register its creator before"
-        raise PluginError("AR823", layers.where, got, "one with a creator of version 2", do)
+        got, do = f"plug-in {name[0]!r}, version {name[1]!r}", "register its creator first"
+        raise PluginError("AR823", layers.where, got, "a plug-in with a creator of version 2", do)
     plugin = ask(layers.where, creator, "deserialize_plugin", layers.where, data)
     network: Any = layers.network  # as above
     layer = network.add_plugin_v2([x.it for x in inputs], plugin)
@@ -121,7 +121,7 @@ def restored_layers(layers: Layers, name: Name, inputs: Sequence[Tensor], data: 
 
 
 def _field(where: str, name: str, value: object) -> PluginField:
-    """A value as a field."""
+    """The field of a value."""
     content: tuple[memoryview | bytes, PluginFieldType | None]
     if isinstance(value, np.ndarray):
         array = np.ascontiguousarray(value).reshape(-1)
@@ -134,7 +134,8 @@ def _field(where: str, name: str, value: object) -> PluginField:
 
 
 def _data(value: object) -> tuple[memoryview | bytes, PluginFieldType | None]:
-    """What a field holds, and its type, None for what no field can be. Texts end with a zero, as in C."""
+    """The data of a field and its type; None as type if fields do not support it. Texts end with a zero
+    byte."""
     elements = list(value) if isinstance(value, list | tuple) else [value]
     texts = [x + b"\0" for x in elements if isinstance(x, bytes)]
     if texts and len(texts) == len(elements):

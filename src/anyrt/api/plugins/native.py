@@ -1,4 +1,4 @@
-"""Plug-ins of shared objects: their tables of functions, as objects of version 3.
+"""Plug-ins of shared objects: objects of version 3 that call the functions of a table.
 
 for creator in creators(address_of_a_table, "libmine.so"):
     trt.get_plugin_registry().register_creator(creator, creator.plugin_namespace)
@@ -44,36 +44,36 @@ from anyrt.core.enums import DataType, TensorFormat
 from anyrt.core.enums_more import DimensionOperation, PluginCapabilityType, PluginFieldType, TensorRTPhase
 from anyrt.core.errors import PluginError
 
-MOST_KINDS: Final = 1 << 12  # in one library; what is more is no count
+MOST_KINDS: Final = 1 << 12  # in one library; a larger count is an error
 MOST_BYTES: Final = 1 << 31  # that one plug-in writes into a plan
-MOST_TACTICS: Final = 1 << 12  # of one plug-in, each of which a build tries
+MOST_TACTICS: Final = 1 << 12  # of one plug-in; the builder measures each
 
 
 def creators(address: int, path: str) -> list[NativeCreator]:
-    """The creators of a table in memory; PluginError AR826 for a table that does not fit."""
+    """The creators of a table in memory; PluginError AR826 for an invalid table."""
     if not address:
-        raise _refused(path, "no table", "one from anyrt_plugin_table")
+        raise _rejected(path, "no table", "one from anyrt_plugin_table")
     table = Table.from_address(address)
     if table.version != VERSION:
         do = "compile it with the header of this version: anyrt_plugin.h beside anyrt.plugin"
-        raise _refused(path, f"a table of version {table.version}", f"version {VERSION}", do)
+        raise _rejected(path, f"a table of version {table.version}", f"version {VERSION}", do)
     if table.size != ctypes.sizeof(Plugin):
         got, wanted = (
             f"plug-ins of {table.size} bytes",
             f"{ctypes.sizeof(Plugin)}, which is sizeof(AnyrtPlugin)",
         )
-        raise _refused(path, got, wanted)
+        raise _rejected(path, got, wanted)
     if not 1 <= table.count <= MOST_KINDS or not table.plugins:
-        raise _refused(path, f"a table of {table.count} plug-ins", f"1 to {MOST_KINDS}")
+        raise _rejected(path, f"a table of {table.count} plug-ins", f"1 to {MOST_KINDS}")
     return [NativeCreator(table.plugins[k], path) for k in range(table.count)]
 
 
-def _refused(path: str, got: str, wanted: str, do: str = "correct the library's table") -> PluginError:
+def _rejected(path: str, got: str, wanted: str, do: str = "correct the library's table") -> PluginError:
     return PluginError("AR826", path, got, wanted, do)
 
 
 class NativeCreator(IPluginCreatorV3One):
-    """Makes plug-ins of one kind."""
+    """The creator of one kind of plug-ins."""
 
     __slots__ = ()
 
@@ -81,16 +81,18 @@ class NativeCreator(IPluginCreatorV3One):
         IPluginCreatorV3One.__init__(self)
         self.kind, self.path = kind, path
         if not kind.name:
-            raise _refused(path, "a plug-in without a name", "a name for each")
+            raise _rejected(path, "a plug-in without a name", "a name for each")
         for name in NEEDED:
             if not getattr(kind, name):
-                raise _refused(path, f"{_text(kind.name)} without {name}", "the functions without (or NULL)")
+                raise _rejected(
+                    path, f"{_text(kind.name)} without {name}", "all functions that are not marked (or NULL)"
+                )
         for a, b in PAIRS:
             if bool(getattr(kind, a)) != bool(getattr(kind, b)):
-                raise _refused(path, f"{_text(kind.name)} with one of {a} and {b}", "both, or none")
+                raise _rejected(path, f"{_text(kind.name)} with one of {a} and {b}", "both, or none")
         self.name, self.plugin_version = _text(kind.name), _text(kind.version)
         self.plugin_namespace = _text(kind.space)
-        # Messages name plug-ins by their classes.
+        # Messages name a plug-in by its class.
         self.plugin_class = new_class(self.name, (NativePlugin,), {}, lambda body: body.update(__slots__=()))
         fields = [kind.fields[k] for k in range(kind.field_count if kind.fields else 0)]
         self.field_names = PluginFieldCollection(
@@ -100,14 +102,14 @@ class NativeCreator(IPluginCreatorV3One):
     def create_plugin(
         self, name: str, field_collection: PluginFieldCollection_, phase: TensorRTPhase
     ) -> NativePlugin:
-        """A plug-in of these fields, or from its serialized form."""
+        """A plug-in with these fields, or restored from its serialized form."""
         fields = [field_collection[k] for k in range(len(field_collection))]
         if phase is TensorRTPhase.RUNTIME and self.kind.restore:
-            return self.restored(fields[0].data.tobytes() if fields else b"")
-        return self.created(fields)
+            return self.restore(fields[0].data.tobytes() if fields else b"")
+        return self.create(fields)
 
-    def created(self, fields: Sequence[PluginField]) -> NativePlugin:
-        """A plug-in of fields."""
+    def create(self, fields: Sequence[PluginField]) -> NativePlugin:
+        """A plug-in with these fields."""
         copies = unpacked(packed([*fields]), self.path)
         own = [copies[k] for k in range(len(copies))]
         data = [np.ascontiguousarray(f.data) for f in own]
@@ -122,8 +124,8 @@ class NativeCreator(IPluginCreatorV3One):
             raise self.failed("create", "no plug-in", None)
         return self._plugin(address, own)
 
-    def restored(self, data: bytes) -> NativePlugin:
-        """A plug-in from its serialized form."""
+    def restore(self, data: bytes) -> NativePlugin:
+        """A plug-in, restored from its serialized form."""
         address = self.kind.restore(ctypes.c_char_p(data), len(data))
         if not address:
             raise self.failed("restore", "no plug-in", None)
@@ -141,7 +143,7 @@ class NativeCreator(IPluginCreatorV3One):
         do = (
             "see the message of the library"
             if message
-            else "define an error function in the library, which explains the failure"
+            else "define an error function in the library that returns the reason"
         )
         where = f"{self.name}.{function} ({self.path})"
         return PluginError("AR824", where, text, "success", do)
@@ -168,21 +170,21 @@ class NativePlugin(IPluginV3, IPluginV3OneCore, IPluginV3OneBuildV2, IPluginV3On
             self.timing_cache_id = _text(self.kind.timing_id(self.address))
 
     def get_capability_interface(self, type: PluginCapabilityType) -> NativePlugin:
-        """It has all faces."""
+        """The plug-in itself, which has all interfaces."""
         return self
 
     def clone(self) -> NativePlugin:
-        """Another one, made as that of a plan is."""
+        """A copy, made like a plug-in of a plan."""
         if self.kind.restore:
-            return self.creator.restored(self._written())
-        return self.creator.created(self.fields)
+            return self.creator.restore(self._written())
+        return self.creator.create(self.fields)
 
     def attach_to_context(self, resource_context: IPluginResourceContext) -> NativePlugin:
         """A clone."""
         return self.clone()
 
     def get_fields_to_serialize(self) -> PluginFieldCollection:
-        """What `serialize` writes, or the fields that it was created of."""
+        """The result of `serialize`, or the fields that the plug-in was created with."""
         if not self.kind.serialize:
             return PluginFieldCollection(self.fields)
         return PluginFieldCollection([PluginField("data", self._written(), PluginFieldType.INT8)])
@@ -198,7 +200,7 @@ class NativePlugin(IPluginV3, IPluginV3OneCore, IPluginV3OneBuildV2, IPluginV3On
         return bytes(to.raw)
 
     def get_output_data_types(self, input_types: list[DataType]) -> list[DataType]:
-        """As `output_types` says."""
+        """From `output_types`."""
         count = self.num_outputs
         types = (ctypes.c_int32 * len(input_types))(*map(int, input_types))
         outputs = (ctypes.c_int32 * count)(*[-1] * count)
@@ -211,7 +213,7 @@ class NativePlugin(IPluginV3, IPluginV3OneCore, IPluginV3OneBuildV2, IPluginV3On
     def get_output_shapes(
         self, inputs: list[DimsExprs], shape_inputs: list[DimsExprs], expr_builder: IExprBuilder
     ) -> list[DimsExprs]:
-        """As `output_shapes` says of numbered sizes."""
+        """From `output_shapes`, with numbered expressions."""
         numbered = Numbered(expr_builder)
         shapes = (Shape * len(inputs))(*(numbered.shape(x) for x in inputs))
         values = [numbered.add(x) for row in shape_inputs for x in row]
@@ -231,13 +233,13 @@ class NativePlugin(IPluginV3, IPluginV3OneCore, IPluginV3OneBuildV2, IPluginV3On
         numbers = shape.dims[: shape.rank]
         for number in numbers:
             if not 0 <= number < len(numbered.sizes):
-                raise self._failed("output_shapes", f"size number {number}, which sizes did not give")
+                raise self._failed("output_shapes", f"expression number {number}, which does not exist")
         return DimsExprs([numbered.sizes[k] for k in numbers])
 
     def supports_format_combination(
         self, pos: int, in_out: list[DynamicPluginTensorDesc], num_inputs: int
     ) -> bool:
-        """As `supports` says; without it row-major float32."""
+        """From `supports`; without it, row-major float32 is supported."""
         mine = in_out[pos].desc
         if not self.kind.supports:
             return (mine.type, mine.format) == (DataType.FLOAT, TensorFormat.LINEAR)
@@ -248,13 +250,13 @@ class NativePlugin(IPluginV3, IPluginV3OneCore, IPluginV3OneBuildV2, IPluginV3On
         return bool(answer)
 
     def get_aliased_input(self, output_index: int) -> int:
-        """As `aliased` says."""
+        """From `aliased`."""
         return self.kind.aliased(self.address, output_index) if self.kind.aliased else -1
 
     def get_workspace_size(
         self, inp: list[DynamicPluginTensorDesc], out: list[DynamicPluginTensorDesc]
     ) -> int:
-        """As `workspace` says of the greatest sizes."""
+        """From `workspace` for the maximum shapes."""
         if not self.kind.workspace:
             return 0
         most = ([_at_most(x) for x in side] for side in (inp, out))
@@ -265,7 +267,7 @@ class NativePlugin(IPluginV3, IPluginV3OneCore, IPluginV3OneBuildV2, IPluginV3On
         return nbytes
 
     def get_valid_tactics(self) -> list[int]:
-        """As `tactics` says."""
+        """From `tactics`."""
         count = self.kind.tactics(self.address, None, 0) if self.kind.tactics else 0
         if not 0 <= count <= MOST_TACTICS:
             raise self._failed("tactics", f"{count} tactics")
@@ -275,12 +277,12 @@ class NativePlugin(IPluginV3, IPluginV3OneCore, IPluginV3OneBuildV2, IPluginV3On
         return [*tactics]
 
     def set_tactic(self, tactic: int) -> None:
-        """By `choose`."""
+        """Call `choose`."""
         if self.kind.choose and tactic:
             self._done("choose", tactic)
 
     def on_shape_change(self, inp: list[PluginTensorDesc], out: list[PluginTensorDesc]) -> None:
-        """By `resize`."""
+        """Call `resize`."""
         tensors = _tensors(inp), len(inp), _tensors(out), len(out)
         self.known, self.tensors = (inp, out), tensors
         if self.kind.resize:
@@ -295,7 +297,7 @@ class NativePlugin(IPluginV3, IPluginV3OneCore, IPluginV3OneBuildV2, IPluginV3On
         workspace: int,
         stream: int,
     ) -> None:
-        """By the library's own."""
+        """Call `enqueue` of the library."""
         if self.known[0] is not input_desc or self.known[1] is not output_desc:
             self.known = input_desc, output_desc
             self.tensors = _tensors(input_desc), len(input_desc), _tensors(output_desc), len(output_desc)
@@ -312,24 +314,24 @@ class NativePlugin(IPluginV3, IPluginV3OneCore, IPluginV3OneBuildV2, IPluginV3On
 
 
 class Numbered:
-    """Sizes by their numbers, for code without expressions; `raised`: the exception of one of its calls,
-    which C cannot pass on."""
+    """Expressions by number, for C code. `raised`: the exception of one of its calls, which C cannot pass
+    on."""
 
     def __init__(self, build: IExprBuilder) -> None:
         self.build = build
         self.sizes: list[IDimensionExpr] = []
         self.raised: Exception | None = None
-        # Functions that native code calls live as long as this.
+        # Keeps the functions alive that native code calls.
         self._kept = CONSTANT(self._constant), OPERATION(self._operation), OPERATION(self._declare)
         self.table = Sizes(None, *self._kept)
 
     def add(self, size: IDimensionExpr) -> int:
-        """The number of one more."""
+        """Add an expression; returns its number."""
         self.sizes.append(size)
         return len(self.sizes) - 1
 
     def shape(self, dims: DimsExprs) -> Shape:
-        """Sizes as numbers."""
+        """The numbers of the dimensions."""
         shape = Shape(len(dims))
         for k, size in enumerate(dims):
             shape.dims[k] = self.add(size)
@@ -358,7 +360,7 @@ class Numbered:
 
     def _size(self, number: int) -> IDimensionExpr:
         if not 0 <= number < len(self.sizes):
-            got, wanted = f"size number {number}", f"one of the {len(self.sizes)} sizes"
+            got, wanted = f"expression number {number}", f"one of the {len(self.sizes)} expressions"
             raise PluginError("AR822", "AnyrtSizes", got, wanted, "use the results of constant and operation")
         return self.sizes[number]
 
@@ -376,7 +378,7 @@ def _at_most(x: DynamicPluginTensorDesc) -> PluginTensorDesc:
 
 def _field_type(number: int, path: str) -> PluginFieldType:
     if number not in PluginFieldType._value2member_map_:
-        raise _refused(path, f"a field of type {number}", "a type of trt.PluginFieldType")
+        raise _rejected(path, f"a field of type {number}", "a type of trt.PluginFieldType")
     return PluginFieldType(number)
 
 

@@ -1,5 +1,4 @@
-"""The plug-in registry: creators by name, version and namespace; shared resources of plug-ins; and its
-text."""
+"""The plug-in registry: creators by name, version and namespace, and shared resources of plug-ins."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ Key = tuple[str, str, str]
 
 @fold
 class FallbackString(Fixed):
-    """A text where plug-ins pass a `str`; equal to any object with the same text."""
+    """A replacement for `str` in calls of the registry; equal to any str with the same text."""
 
     __slots__ = ("__weakref__", "_text")
 
@@ -50,7 +49,7 @@ class FallbackString(Fixed):
 
 @fold
 class IPluginRegistry(Reporting):
-    """Finds creators of plug-ins by name, version and namespace; any number of threads may ask at once.
+    """The creators of plug-ins by name, version and namespace; thread-safe.
 
     registry = trt.get_plugin_registry()
     registry.register_creator(MyCreator(), "")
@@ -69,7 +68,7 @@ class IPluginRegistry(Reporting):
 
     @property
     def parent_search_enabled(self) -> bool:
-        """Kept: whether parents are asked, too; there are none."""
+        """Whether to search parents; without effect, since there are none."""
         return self._parent_search
 
     @parent_search_enabled.setter
@@ -82,18 +81,18 @@ class IPluginRegistry(Reporting):
 
     @property
     def all_creators(self) -> list[object]:
-        """Every creator of this registry."""
+        """All creators of this registry."""
         with self._lock:
             return list(self._creators.values())
 
     @property
     def all_creators_recursive(self) -> list[object]:
-        """Every creator of this registry and its parents, of which it has none."""
+        """All creators of this registry; it has no parents."""
         return self.all_creators
 
     @property
     def plugin_creator_list(self) -> list[IPluginCreator]:
-        """Every creator of plug-ins of version 2."""
+        """All creators of plug-ins of version 2."""
         return [c for c in self.all_creators if isinstance(c, IPluginCreator)]
 
     @quiet(False)
@@ -120,7 +119,7 @@ class IPluginRegistry(Reporting):
 
     @quiet(False)
     def deregister_creator(self, creator: IPluginCreatorInterface) -> bool:
-        """Have a creator found no more; AR823 where it was not registered."""
+        """Remove a creator from the registry; AR823 if it is not registered."""
         if not isinstance(creator, IPluginCreatorInterface):
             raise wrong_type("deregister_creator", creator, "an IPluginCreatorInterface")
         with self._lock:
@@ -135,7 +134,7 @@ class IPluginRegistry(Reporting):
     def get_creator(
         self, type: str, version: str, plugin_namespace: str = ""
     ) -> IPluginCreatorInterface | None:
-        """The creator of that name, version and namespace; None where there is none."""
+        """The creator of this name, version and namespace; None if there is none."""
         key = (
             _text(type, "get_creator: type"),
             _text(version, "get_creator: version"),
@@ -147,7 +146,8 @@ class IPluginRegistry(Reporting):
     def get_plugin_creator(
         self, type: str, version: str, plugin_namespace: str = ""
     ) -> IPluginCreator | None:
-        """The same among creators of plug-ins of version 2."""
+        """The creator of plug-ins of version 2 with this name, version and namespace; None if there is
+        none."""
         creator = self.get_creator(type, version, plugin_namespace)
         return creator if isinstance(creator, IPluginCreator) else nothing()
 
@@ -175,10 +175,10 @@ class IPluginRegistry(Reporting):
 
     @quiet(None)
     def deregister_library(self, handle: Library) -> None:
-        """Undo `load_library`: its creators are found no more; plug-ins that they made go on, and code that
-        was loaded stays in memory."""
+        """Undo `load_library`: remove its creators from the registry. Existing plug-ins continue to work, and
+        loaded code stays in memory."""
         if not isinstance(handle, Library):
-            raise wrong_type("deregister_library", handle, "what load_library gave")
+            raise wrong_type("deregister_library", handle, "the result of load_library")
         if handle not in self._libraries:
             got, do = f"{handle.path}, which is not loaded", "load it first"
             raise PluginError("AR823", "deregister_library", got, "a loaded library", do)
@@ -189,7 +189,7 @@ class IPluginRegistry(Reporting):
 
     @quiet(None)
     def acquire_plugin_resource(self, key: str, resource: IPluginResource) -> IPluginResource:
-        """What plug-ins share under a key: a clone of `resource` for the first, the same for all others."""
+        """The shared object of a key: a clone of `resource` at the first call, the same clone afterwards."""
         if not isinstance(resource, IPluginResource):
             raise wrong_type("acquire_plugin_resource", resource, "an IPluginResource")
         name = _text(key, "acquire_plugin_resource: key")
@@ -207,7 +207,8 @@ class IPluginRegistry(Reporting):
 
     @quiet(-1)
     def release_plugin_resource(self, key: str) -> int:
-        """Release what was acquired; the last holder has it freed. 0, or −1 with AR823 if nobody holds it."""
+        """Release an acquired resource; the last release frees it. Returns 0, or −1 with AR823 for an unknown
+        key."""
         name = _text(key, "release_plugin_resource: key")
         with self._lock:
             if name not in self._resources:
@@ -233,7 +234,7 @@ def _text(x: object, where: str) -> str:
 
 
 def _attribute(creator: object, name: str) -> str:
-    """An attribute of a creator, which may be computed."""
+    """An attribute of a creator, which may be a property that raises."""
     kind = type(creator).__name__
     return checked_text(str(asked(kind, f"{kind}.{name}", lambda: getattr(creator, name, ""))), kind)
 
@@ -248,7 +249,7 @@ def _who(creator: object) -> tuple[str, str]:
 
 
 def _taken(where: str, creator: object) -> PluginError:
-    """The error for a creator whose name another one has."""
+    """The error for a creator whose name, version and namespace are registered."""
     return PluginError(
         "AR821", where, f"a second {type(creator).__name__}", "a unique name, version and namespace"
     )
@@ -268,5 +269,5 @@ _REGISTRY = IPluginRegistry()
 
 
 def the_registry() -> IPluginRegistry:
-    """The one of this process."""
+    """The registry of this process."""
     return _REGISTRY

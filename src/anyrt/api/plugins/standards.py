@@ -1,11 +1,11 @@
-"""The creators of standard plug-ins, and what registers them.
+"""The creators of standard plug-ins, and the function that registers them.
 
     trt.init_libnvinfer_plugins(logger, "")
     creator = trt.get_plugin_registry().get_creator("EfficientNMS_TRT", "1", "")
     nms = creator.create_plugin("nms", trt.PluginFieldCollection([trt.PluginField("iou_threshold", ...)]))
     layer = network.add_plugin_v2([boxes, scores], nms)
 
-The layer's outputs are made of layers, which fuse with those around it. Nothing of it is in a plan.
+The plug-in is a composition of layers, which fuse with the layers around it. A plan contains no plug-in.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Composition:
-    """A record's version with the fields as they were given, and as they were read."""
+    """A version of a record with the fields of a program, and their values."""
 
     standard: Standard
     version: str
@@ -74,13 +74,13 @@ class StandardV2(IPluginV2DynamicExt, Composed):
         return self._composition.expand(name, inputs)
 
     def clone(self) -> StandardV2:
-        """Another one with the same fields."""
+        """A copy with the same fields."""
         plugin = StandardV2(self._composition)
         plugin.plugin_namespace = self.plugin_namespace
         return plugin
 
     def serialize(self) -> bytes:
-        """Its fields as text."""
+        """The fields as JSON text."""
         rows = [[f.name, f.type.name, f.data.tolist()] for f in self._composition.fields]
         return json.dumps(rows).encode()
 
@@ -103,13 +103,13 @@ class StandardV3(IPluginV3, IPluginV3OneCore, IPluginV3OneBuild, IPluginV3OneRun
         return self
 
     def clone(self) -> StandardV3:
-        """Another one with the same fields."""
+        """A copy with the same fields."""
         plugin = StandardV3(self._composition)
         plugin.plugin_namespace = self.plugin_namespace
         return plugin
 
     def get_fields_to_serialize(self) -> PluginFieldCollection:
-        """The fields that it was made of."""
+        """The fields of the plug-in."""
         return PluginFieldCollection(self._composition.fields)
 
 
@@ -124,7 +124,7 @@ class CreatorV2(IPluginCreator):
 
     @quiet(None)
     def create_plugin(self, name: str, field_collection: PluginFieldCollection_) -> StandardV2:
-        """A plug-in of these fields.
+        """A plug-in with these fields.
 
         Errors: AR823, an unknown field; AR822, a missing field; AR304, a wrong type or value."""
         fields = listed(field_collection, "create_plugin: field_collection")
@@ -132,7 +132,7 @@ class CreatorV2(IPluginCreator):
 
     @quiet(None)
     def deserialize_plugin(self, name: str, serialized_plugin: ReadableBuffer) -> StandardV2:
-        """A plug-in of what one has written; AR822 for what none has."""
+        """A plug-in from its serialized form; AR822 for invalid bytes."""
         return self._plugin(_fields(bytes(serialized_plugin), self.name))
 
     def _plugin(self, fields: Sequence[PluginField]) -> StandardV2:
@@ -154,7 +154,7 @@ class CreatorV3(IPluginCreatorV3One):
     def create_plugin(
         self, name: str, field_collection: PluginFieldCollection_, phase: TensorRTPhase
     ) -> StandardV3:
-        """A plug-in of these fields.
+        """A plug-in with these fields.
 
         Errors: AR823, an unknown field; AR822, a missing field; AR304, a wrong type or value."""
         fields = listed(field_collection, "create_plugin: field_collection")
@@ -168,7 +168,7 @@ def _composition(standard: Standard, version: str, fields: Sequence[PluginField]
 
 
 def _names(standard: Standard) -> PluginFieldCollection_:
-    """The fields that a plug-in takes, without data."""
+    """The fields that a plug-in accepts, without data."""
     fields = [PluginField(f.name, None, f.types[0]) for f in standard.fields]
     return PluginFieldCollection_(PluginFieldCollection(fields))
 
@@ -188,7 +188,8 @@ def _bytes(values: Sequence[float], kind: str) -> bytes:
 
 
 def init_libnvinfer_plugins(logger: ILogger | None, namespace: str) -> bool:
-    """Register the creators of TensorRT's own plug-ins in a namespace; those that are there stay.
+    """Register the creators of TensorRT's standard plug-ins in a namespace, except those that are registered
+    already.
 
     trt.init_libnvinfer_plugins(trt.Logger(), "")"""
     if logger is not None and not isinstance(logger, ILogger):

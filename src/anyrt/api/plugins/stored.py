@@ -1,4 +1,4 @@
-"""Fields as plans keep them: a list of names, types and lengths, and then the bytes of all.
+"""Serialized fields in plans: a list of names, types and lengths, then the bytes of all fields.
 
 >>> from anyrt.core.enums_more import PluginFieldType
 >>> a = PluginField("a", np.array([1, 2], np.int32), PluginFieldType.INT32)
@@ -23,7 +23,7 @@ HEAD: Final = struct.Struct("<I")
 
 
 def packed(fields: PluginFieldCollection_ | list[PluginField]) -> bytes:
-    """Fields as bytes."""
+    """The fields, serialized."""
     data = [np.ascontiguousarray(field.data).tobytes() for field in fields]  # type: ignore[union-attr]  # a collection is iterated by index
     rows: list[Json] = [
         [f.name, f.type.name, f.size, len(x)]
@@ -34,7 +34,7 @@ def packed(fields: PluginFieldCollection_ | list[PluginField]) -> bytes:
 
 
 def unpacked(data: bytes, where: str) -> PluginFieldCollection_:
-    """The fields that `packed` wrote, of arrays of their own."""
+    """The fields that `packed` wrote; they own their data."""
     if len(data) < HEAD.size or HEAD.size + HEAD.unpack_from(data)[0] > len(data):
         raise PlanError("AR605", where, f"{len(data)} bytes of fields", "a list of fields")
     at = HEAD.size + HEAD.unpack_from(data)[0]

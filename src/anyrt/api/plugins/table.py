@@ -1,4 +1,4 @@
-"""The table by which shared objects offer plug-ins, as ctypes has it; `plugin/anyrt_plugin.h` explains it.
+"""The table of plug-ins of a shared object, in ctypes; `plugin/anyrt_plugin.h` documents it.
 
 >>> Tensor.of([2, 3], 0, 0).dims[:2]
 [2, 3]
@@ -36,7 +36,7 @@ class Tensor(ctypes.Structure):
 
     @classmethod
     def of(cls, sizes: Sequence[int], dtype: int, format: int, scale: float = 0.0) -> Self:
-        """A tensor of these sizes."""
+        """A tensor of this shape."""
         return cls(dtype, format, scale, len(sizes), (c_int64 * MAX_RANK)(*sizes))
 
 
@@ -114,5 +114,5 @@ class Table(ctypes.Structure):
     _fields_ = (("version", c_uint32), ("size", c_uint32), ("plugins", POINTER(Plugin)), ("count", c_int32))
 
 
-PAIRS: Final = (("serialize", "restore"), ("tactics", "choose"))  # none of them without the other
+PAIRS: Final = (("serialize", "restore"), ("tactics", "choose"))  # both or none
 NEEDED: Final = ("create", "output_count", "output_types", "output_shapes", "enqueue")

@@ -1,4 +1,4 @@
-"""Plug-ins called on arrays: for the interpreter, and to find out which tactic is the fastest."""
+"""Calls of plug-ins on arrays: for the interpreter, and to find the fastest tactic."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from anyrt.prims.plugin import Plugin, Tensor
 
 Array = NDArray[np.generic]
 Timings = MutableMapping[str, tuple[int, float]]
-ROUNDS: Final = 3  # runs of a tactic, of which the fastest counts
-MOST_BYTES: Final = 1 << 30  # of tensors, beyond which tactics are not timed
+ROUNDS: Final = 3  # calls of a tactic, of which the fastest counts
+MOST_BYTES: Final = 1 << 30  # of tensors; tactics of larger plug-ins are not measured
 
 
 def interpreted(kind: Kind) -> Callable[[Plugin, tuple[Array, ...]], tuple[Array, ...]]:
-    """What calls the plug-in for the interpreter."""
+    """A function that calls the plug-in for the interpreter."""
 
     def call(op: Plugin, args: tuple[Array, ...]) -> tuple[Array, ...]:
         clone = kind.clone()
@@ -38,7 +38,7 @@ def interpreted(kind: Kind) -> Callable[[Plugin, tuple[Array, ...]], tuple[Array
 
 
 def run(kind: Kind, op: Plugin, args: Sequence[Array]) -> tuple[Array, ...]:
-    """The results for stored operands; sizes of `op` are numbers."""
+    """The results for stored operands; the shapes of `op` are static."""
     operands = [_memory(x, t) for x, t in zip(args, op.sees, strict=False)]
     results = op.sees[len(operands) :]
     buffers = [np.zeros(storage_bytes(t.dtype, _count(t.shape)), np.uint8) for t in op.outs]
@@ -97,7 +97,7 @@ def fastest(kind: Kind, op: Plugin, sizes: Mapping[str, int], timings: Timings) 
 
 
 def _timed(kind: Kind, op: Plugin, args: Sequence[Array], tactic: int, timings: Timings) -> float:
-    """Milliseconds of a tactic."""
+    """The time of a tactic in milliseconds."""
     key = _key(kind, op, tactic)
     if key in timings:
         return timings[key][1]
@@ -120,7 +120,7 @@ def _key(kind: Kind, op: Plugin, tactic: int) -> str:
 
 
 def _known(op: Plugin, sizes: Mapping[str, int]) -> Plugin:
-    """The same with sizes that are numbers."""
+    """`op` with static shapes: the values of dimensions at `sizes`."""
 
     def fixed(t: Tensor) -> Tensor:
         return replace(t, type=replace(t.type, shape=tuple(at(d, sizes) for d in t.type.shape)))
