@@ -1,4 +1,4 @@
-"""Plug-ins as their users write them: NumPy over the addresses that TensorRT hands out."""
+"""Plug-ins as users write them: NumPy arrays at the addresses of tensors."""
 
 import ctypes
 import json
@@ -9,7 +9,7 @@ import anyrt as trt
 
 
 def at(address, desc):
-    """The array of a tensor of a type that NumPy has."""
+    """The array of a tensor, for types of NumPy."""
     dtype, shape = np.dtype(trt.nptype(desc.type)), tuple(desc.dims)
     count = int(np.prod(shape, dtype=np.int64))
     raw = (ctypes.c_uint8 * (count * dtype.itemsize)).from_address(address) if count else bytearray()
@@ -103,7 +103,7 @@ class PadCreator(trt.IPluginCreatorV3One):
 
 
 class OldPad(trt.IPluginV2DynamicExt):
-    """The same of version 2, with its state as JSON."""
+    """Pad as a plug-in of version 2, with its state as JSON."""
 
     def __init__(self, fc=None):
         trt.IPluginV2DynamicExt.__init__(self)
@@ -173,7 +173,7 @@ class OldPadCreator(trt.IPluginCreator):
 
 
 def wrapped(x, pads=(1, 2, 3, 4)):
-    """What both do."""
+    """The padding of both versions."""
     return np.pad(x, [(0, 0)] * (x.ndim - 2) + [tuple(pads[2:4]), tuple(pads[:2])], "wrap")
 
 
@@ -188,7 +188,8 @@ def pad(pads=(1, 2, 3, 4)):
 
 
 def built(log, describe, *shapes, dtype=trt.float32, strong=False, **settings):
-    """An engine of what `describe(network, x)` makes; `shapes`: that of x, or its least, best, greatest."""
+    """An engine of the network that `describe(network, x)` adds; `shapes`: that of x, or its minimum, optimum
+    and maximum."""
     builder = trt.Builder(log)
     network = builder.create_network(int(strong) << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
     config = builder.create_builder_config()

@@ -1,4 +1,4 @@
-"""What plug-ins of version 3 may ask for: formats, tactics, shape inputs, resources that they share."""
+"""Features of plug-ins of version 3: formats, tactics, shape inputs, shared resources, aliased outputs."""
 
 import ctypes
 import gc
@@ -14,7 +14,7 @@ from tests.plugins.samples import at, built
 
 
 class Base(trt.IPluginV3, trt.IPluginV3OneCore, trt.IPluginV3OneBuildV2, trt.IPluginV3OneRuntime):
-    """One input and one output like it, made by `compute(x, y)` of arrays."""
+    """A plug-in with one input and an output like it; `compute(x, y)` computes it on arrays."""
 
     def __init__(self, *state):
         for base in (trt.IPluginV3, trt.IPluginV3OneCore, trt.IPluginV3OneBuildV2, trt.IPluginV3OneRuntime):
@@ -47,7 +47,7 @@ class Base(trt.IPluginV3, trt.IPluginV3OneCore, trt.IPluginV3OneBuildV2, trt.IPl
 
 
 def register(registry, make):
-    """A creator whose plug-ins `make` gives."""
+    """A creator whose plug-ins `make` returns."""
     plugin = make()
 
     class Creator(trt.IPluginCreatorV3One):
@@ -70,7 +70,7 @@ LONG |= {"CDHW32": 32, "DHWC": 1}
 
 
 class ByChannel(Base):
-    """Channel c times c + 1, in memory of one format, whose vectors it walks itself."""
+    """Channel c times c + 1, in memory of one format; computes the addresses in its vectors itself."""
 
     def supports_format_combination(self, pos, in_out, num_inputs):
         return in_out[pos].desc.format == self.state[0]
@@ -109,7 +109,7 @@ class ByChannel(Base):
     ],
 )
 @pytest.mark.parametrize("channels", [3, 33])
-def test_a_plugin_works_in_memory_of_the_format_that_it_takes(name, dtype, channels, registry, log):
+def test_a_plugin_receives_memory_in_its_format(name, dtype, channels, registry, log):
     make = partial(ByChannel, trt.TensorFormat[name])
     register(registry, make)
     shape = (2, channels, 2, 3, 4) if "D" in name else (2, channels, 3, 4)
@@ -120,7 +120,7 @@ def test_a_plugin_works_in_memory_of_the_format_that_it_takes(name, dtype, chann
     assert np.array_equal(result, x * factors)
 
 
-def test_a_plugin_in_vectors_takes_open_sizes_between_layers(registry, log):
+def test_a_vectorized_format_supports_dynamic_shapes(registry, log):
     make = partial(ByChannel, trt.TensorFormat.CHW32)
     register(registry, make)
 
@@ -136,7 +136,7 @@ def test_a_plugin_in_vectors_takes_open_sizes_between_layers(registry, log):
 
 
 class Slow(Base):
-    """Adds the number of its tactic, of which 7 is the fastest; counts how often each ran."""
+    """Adds the number of its tactic, of which 7 is the fastest; counts the calls of each."""
 
     ran = ()
 
@@ -153,7 +153,7 @@ class Slow(Base):
 
 
 @pytest.mark.parametrize("timing_id", ["", "slow of 12"])
-def test_the_fastest_tactic_is_taken_and_its_time_is_kept_where_it_has_an_id(timing_id, registry, log):
+def test_the_fastest_tactic_is_selected_and_cached_by_its_timing_id(timing_id, registry, log):
     def make():
         plugin = Slow()
         plugin.timing_cache_id = timing_id
@@ -176,7 +176,7 @@ def test_the_fastest_tactic_is_taken_and_its_time_is_kept_where_it_has_an_id(tim
 
 
 class Tiled(Base):
-    """x repeated as often as the shape input says along each axis."""
+    """x, tiled along each axis by the elements of the shape input."""
 
     def get_output_shapes(self, inputs, shape_inputs, builder):
         product = trt.DimensionOperation.PROD
@@ -188,7 +188,7 @@ class Tiled(Base):
         y[...] = np.tile(x, np.array(y.shape) // np.maximum(x.shape, 1))
 
 
-def test_a_shape_input_of_a_run_gives_the_sizes_of_an_output(registry, log):
+def test_a_shape_input_determines_the_shape_of_an_output(registry, log):
     register(registry, Tiled)
     builder = trt.Builder(log)
     network, config = builder.create_network(), builder.create_builder_config()
@@ -205,7 +205,7 @@ def test_a_shape_input_of_a_run_gives_the_sizes_of_an_output(registry, log):
         assert np.array_equal(engine.run(x=x, times=np.int64(reps))["y"], np.tile(x, reps))
 
 
-def test_a_shape_input_that_is_constant_gives_sizes_that_are_numbers(registry, log):
+def test_a_constant_shape_input_results_in_a_static_shape(registry, log):
     register(registry, Tiled)
 
     def describe(network, x):
@@ -219,7 +219,7 @@ def test_a_shape_input_that_is_constant_gives_sizes_that_are_numbers(registry, l
 
 
 class Table(trt.IPluginResource):
-    """Numbers that all plug-ins share; `alive` counts copies that are held."""
+    """A table that plug-ins share; `alive` counts its copies."""
 
     alive = 0
 
@@ -236,7 +236,7 @@ class Table(trt.IPluginResource):
 
 
 class Looks(Base):
-    """What a shared table holds at each index; the table is held from context to context."""
+    """The elements of the shared table at indices; acquires the table for each context."""
 
     table = None
 
@@ -254,7 +254,7 @@ class Looks(Base):
         y[...] = self.table.numbers[x.astype(int)]
 
 
-def test_contexts_share_a_resource_that_goes_with_the_last_one(registry, log):
+def test_contexts_share_a_resource_and_the_last_one_frees_it(registry, log):
     register(registry, Looks)
     engine = built(log, lambda n, x: one(Looks)(n, one(Looks)(n, x)), (3,))
     assert Table.alive == 0
@@ -268,7 +268,7 @@ def test_contexts_share_a_resource_that_goes_with_the_last_one(registry, log):
         registry.release_plugin_resource("table")
 
 
-def test_a_plugin_computes_with_the_resource_that_its_context_gave_it(registry, log):
+def test_a_plugin_uses_the_resource_of_its_context(registry, log):
     register(registry, Looks)
     engine = built(log, one(Looks), (3,))
     assert engine.run(x=np.float32([2, 0, 1]))["y"].tolist() == [30, 10, 20]
@@ -279,7 +279,7 @@ def test_a_plugin_computes_with_the_resource_that_its_context_gave_it(registry, 
 
 
 class Facts(Base):
-    """Signs in int8, whether elements are finite, the sum as int64, and halves in float16."""
+    """Four outputs: signs as int8, isfinite as bool, the sum as int64, and x.T / 2 as float16."""
 
     def __init__(self):
         Base.__init__(self)
@@ -302,7 +302,7 @@ def facts(x):
     return np.sign(x), finite, x[finite].sum(), x.T / 2
 
 
-def test_outputs_have_types_and_sizes_of_their_own(registry, log):
+def test_outputs_have_different_types_and_shapes(registry, log):
     register(registry, Facts)
 
     def describe(network, x):
@@ -320,7 +320,7 @@ def test_outputs_have_types_and_sizes_of_their_own(registry, log):
 
 
 class InPlace(Base):
-    """x + 1, written over x."""
+    """x + 1, computed in place."""
 
     def get_aliased_input(self, output_index):
         return self.state[0]
@@ -331,7 +331,7 @@ class InPlace(Base):
         y += 1
 
 
-def test_a_chain_in_place_changes_no_input_and_computes_on_each_turn(registry, log):
+def test_a_chain_in_place_does_not_change_inputs(registry, log):
     register(registry, partial(InPlace, 0))
 
     def chain(network, x):
@@ -345,7 +345,7 @@ def test_a_chain_in_place_changes_no_input_and_computes_on_each_turn(registry, l
         assert np.array_equal(x, before)
 
 
-def test_an_alias_of_an_input_that_is_not_there_is_told(registry, log):
+def test_an_alias_of_a_missing_input_is_reported(registry, log):
     register(registry, partial(InPlace, 1))
     with trt.strict(), pytest.raises(PluginError, match=r"AR822.*input 1 from InPlace.get_aliased_input"):
         built(log, one(partial(InPlace, 1)))

@@ -141,7 +141,7 @@ OWN = {
 
 
 @pytest.mark.parametrize("what", OWN)
-def test_a_plugin_cannot_change_the_run_that_calls_it(bound, log, what):
+def test_a_plugin_cannot_change_the_context_that_calls_it(bound, log, what):
     act, code = OWN[what]
     held = []
 
@@ -184,7 +184,7 @@ def raising(*args):
     raise ValueError("not today")
 
 
-def test_a_plugin_that_raises_while_running_ends_that_run_alone(bound, log):
+def test_an_exception_in_enqueue_ends_only_that_inference(bound, log):
     context, y, _x = bound(lying(enqueue=first(raising)))
     assert (context.execute_async_v3(0), y.any()) == (False, False)
     assert "Traceback" in log.lines[-2]
@@ -195,7 +195,7 @@ def test_a_plugin_that_raises_while_running_ends_that_run_alone(bound, log):
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit, BaseException])
-def test_what_ends_programs_passes_through_a_run_and_the_next_one_works(bound, log, error):
+def test_exceptions_that_end_programs_pass_and_the_next_inference_works(bound, log, error):
     context, y, _x = bound(lying(enqueue=first(lambda: throw(error()))))
     with pytest.raises(error):
         context.execute_async_v3(0)
@@ -220,7 +220,7 @@ class Meddling(Pad):
         return _copied(Meddling(), self)
 
 
-def test_what_a_plugin_does_to_its_arguments_is_not_told_to_it_again(bound, log):
+def test_changes_of_arguments_do_not_reach_the_next_call(bound, log):
     context, y, _x = bound(Meddling(fields()))
     for _ in range(3):
         y[:] = 0
@@ -228,15 +228,15 @@ def test_what_a_plugin_does_to_its_arguments_is_not_told_to_it_again(bound, log)
 
 
 def slow(network, x):
-    """A plug-in behind products that take tenths of a second."""
+    """A plug-in behind matrix products that take tenths of a second."""
     w = network.add_constant((2048, 2048), np.zeros((2048, 2048), np.float32)).get_output(0)
     for _ in range(4):
         x = network.add_matrix_multiply(x, NONE, w, NONE).get_output(0)
     return network.add_plugin_v3([x], [], pad()).get_output(0)
 
 
-def test_ctrl_c_in_a_kernel_before_a_plugin_ends_the_run(registry, log):
-    """Python raises it when native code calls back, on the way into the function that is called."""
+def test_ctrl_c_in_a_kernel_before_a_plugin_ends_the_inference(registry, log):
+    """Python raises KeyboardInterrupt when native code calls back, at the entry of the function."""
     registry.register_creator(PadCreator())
     engine = built(log, slow, (256, 2048))
     context, x, y = (
@@ -255,7 +255,7 @@ def test_ctrl_c_in_a_kernel_before_a_plugin_ends_the_run(registry, log):
     assert (context.execute_async_v3(0), log.lines) == (True, [])
 
 
-def test_a_context_that_cannot_be_made_lets_go_of_the_plugins_that_it_has(registry, log):
+def test_a_context_that_fails_releases_its_plugins(registry, log):
     ended = []
 
     class Ending(OldPad):
@@ -297,8 +297,8 @@ FALSE = {
 
 
 @pytest.mark.parametrize("lie", FALSE)
-def test_a_plan_tells_plugins_of_the_memory_that_they_get_alone(lie):
-    """They write all of it; a plan that was changed by hand would have them write beside it."""
+def test_a_plan_must_declare_the_memory_that_plugins_receive(lie):
+    """Plug-ins write all declared memory; a manipulated plan could make them write outside."""
     sees, over, code = FALSE[lie]
     memory, result = Type((2, 3), DataType.FLOAT), PluginData(np.zeros(0, np.uint8), DataType.UINT8)
     with pytest.raises(AnyrtError, match=rf"\[{code}\] pad"):

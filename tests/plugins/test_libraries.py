@@ -1,4 +1,4 @@
-"""Shared objects register plug-ins by a table of functions; what does not fit is refused by name."""
+"""Shared objects register plug-ins by a table of functions; invalid tables are rejected."""
 
 import ctypes
 import re
@@ -41,7 +41,7 @@ def scaled(tmp_path_factory):
 
 @pytest.fixture
 def load(registry):
-    """Loads libraries, and lets them go after the test."""
+    """Loads libraries, and deregisters them after the test."""
     handles = []
 
     def loaded(path):
@@ -60,7 +60,7 @@ def field(value, name="factor"):
 
 
 def layers(registry, value, count=1, name="Scaled", space="example"):
-    """A chain of so many plug-ins."""
+    """An engine with a chain of plug-ins."""
 
     def describe(network, x):
         for _ in range(count):
@@ -83,7 +83,7 @@ def test_a_plugin_in_c_computes_in_a_network_with_layers_around_it(shape, scaled
 
 
 @needs_cc
-def test_a_plugin_in_c_takes_open_sizes_and_half_types_by_conversion(scaled, load, registry, log):
+def test_a_plugin_in_c_supports_dynamic_shapes_and_half_types_by_casts(scaled, load, registry, log):
     load(scaled)
     engine = built(log, layers(registry, 0.5, 2), (1, 2), (3, 2), (9, 2), dtype=trt.float16)
     for n in (9, 1, 3):
@@ -92,7 +92,7 @@ def test_a_plugin_in_c_takes_open_sizes_and_half_types_by_conversion(scaled, loa
 
 
 @needs_cc
-def test_a_plan_with_a_plugin_in_c_is_made_again_of_its_fields(scaled, load, registry, log):
+def test_a_plan_restores_a_plugin_in_c_from_its_fields(scaled, load, registry, log):
     handle = load(scaled)
     plan = built(log, layers(registry, 5.0), (4,)).serialize()
     registry.deregister_library(handle)
@@ -104,7 +104,7 @@ def test_a_plan_with_a_plugin_in_c_is_made_again_of_its_fields(scaled, load, reg
 
 
 @needs_cc
-def test_a_library_that_is_loaded_twice_is_refused_and_goes_once(scaled, load, registry):
+def test_a_library_cannot_be_loaded_or_deregistered_twice(scaled, load, registry):
     handle = load(scaled)
     with trt.strict(), pytest.raises(PluginError, match=r"AR821.*'Scaled'"):
         registry.load_library(scaled)
@@ -115,7 +115,7 @@ def test_a_library_that_is_loaded_twice_is_refused_and_goes_once(scaled, load, r
 
 
 @needs_cc
-def test_a_creator_in_c_says_why_fields_do_not_fit(scaled, load, registry):
+def test_a_creator_in_c_reports_why_fields_are_invalid(scaled, load, registry):
     load(scaled)
     creator = registry.get_creator("Scaled", "1", "example")
     assert [f.name for f in (creator.field_names[k] for k in range(1))] == ["factor"]
@@ -211,7 +211,7 @@ def one_output(registry):
 
 @needs_cc
 @pytest.mark.parametrize("text", ["adds", None])
-def test_the_fastest_tactic_in_c_is_taken_and_known_where_times_are_kept(text, load, registry, log, tmp_path):
+def test_the_fastest_tactic_in_c_is_selected_and_cached(text, load, registry, log, tmp_path):
     named = "choose, id" if text else "choose, NULL"
     load(compiled(START + TACTICS.replace("choose, id", named) + END, tmp_path))
     builder, ran = trt.Builder(log), []
@@ -240,7 +240,7 @@ def test_the_fastest_tactic_in_c_is_taken_and_known_where_times_are_kept(text, l
         ("choose, id", "NULL, id", r"AR826.*one of tactics and choose.*both, or none"),
     ],
 )
-def test_wrong_tactics_in_c_are_told(right, wrong, message, load, registry, log, tmp_path):
+def test_invalid_tactics_in_c_are_reported(right, wrong, message, load, registry, log, tmp_path):
     assert right in TACTICS
     path = compiled(START + TACTICS.replace(right, wrong) + END, tmp_path)
 
@@ -262,7 +262,7 @@ def two_outputs(registry):
 
 
 @needs_cc
-def test_a_plugin_in_c_decides_sizes_works_in_memory_and_writes_bytes(load, registry, log, tmp_path):
+def test_a_plugin_in_c_has_a_size_tensor_a_workspace_and_serialization(load, registry, log, tmp_path):
     load(compiled(START + FOUND + END, tmp_path))
     engine = built(log, two_outputs(registry), (1,), (4,), (8,))
     for values in ([1, 0, 2], [0.4, 0.6], [0, 0, 0, 0, 0, 0, 0, 0], [1] * 8):
@@ -272,7 +272,7 @@ def test_a_plugin_in_c_decides_sizes_works_in_memory_and_writes_bytes(load, regi
 
 
 @needs_cc
-def test_a_run_that_a_plugin_in_c_ends_says_why_and_the_next_one_works(load, registry, log, tmp_path):
+def test_a_failure_in_c_is_reported_and_the_next_inference_works(load, registry, log, tmp_path):
     load(compiled(START + FOUND + END, tmp_path))
     engine = built(log, two_outputs(registry), (1,), (4,), (8,))
     with (
@@ -302,7 +302,9 @@ WRONG = [
 
 @needs_cc
 @pytest.mark.parametrize(("right", "wrong", "message"), WRONG)
-def test_a_wrong_answer_in_c_is_told_by_its_function(right, wrong, message, load, registry, log, tmp_path):
+def test_an_invalid_result_in_c_is_reported_with_its_function(
+    right, wrong, message, load, registry, log, tmp_path
+):
     assert right in FOUND
     load(compiled(START + FOUND.replace(right, wrong) + END, tmp_path))
     with trt.strict(), pytest.raises(PluginError, match=message):
@@ -320,7 +322,7 @@ REFUSED = [
 
 @needs_cc
 @pytest.mark.parametrize(("end", "message"), REFUSED)
-def test_a_table_that_does_not_fit_is_refused(end, message, registry, tmp_path):
+def test_an_invalid_table_is_rejected(end, message, registry, tmp_path):
     path = compiled(START + FOUND.replace("= {", "__attribute__((unused)) = {") + end, tmp_path)
     with trt.strict(), pytest.raises(PluginError, match=message):
         registry.load_library(path)
@@ -332,7 +334,7 @@ def test_a_table_that_does_not_fit_is_refused(end, message, registry, tmp_path):
     ("right", "wrong", "message"),
     [("count,", "NULL,", "without output_count"), ("restore, why", "NULL, why", "both, or none")],
 )
-def test_a_plugin_without_a_function_that_it_needs_is_refused(right, wrong, message, registry, tmp_path):
+def test_a_plugin_without_a_required_function_is_rejected(right, wrong, message, registry, tmp_path):
     path = compiled(
         START.replace("#", '#pragma GCC diagnostic ignored "-Wunused-function"\n#', 1)
         + FOUND.replace(right, wrong)
@@ -344,7 +346,7 @@ def test_a_plugin_without_a_function_that_it_needs_is_refused(right, wrong, mess
 
 
 @pytest.mark.parametrize("name", ["libmine.so", "libmine.so.2", "libnvinfer_plugin.so.10", "libnvinfer.so"])
-def test_files_that_are_no_library_or_are_not_there_are_refused(name, registry, tmp_path):
+def test_missing_files_and_files_of_another_kind_are_rejected(name, registry, tmp_path):
     refusal = "a library of NVIDIA" if "nv" in name else "no such file"
     with trt.strict(), pytest.raises(PluginError, match=f"AR826.*{refusal}"):
         registry.load_library(str(tmp_path / name))
@@ -365,7 +367,7 @@ TWICE = """define i32 @twice(ptr %o, ptr %in, i32 %n, ptr %out, i32 %m, ptr %fro
 
 
 def in_memory(enqueue):
-    """A table of one plug-in whose other functions are Python's, and what must live as long as it."""
+    """A table with one plug-in whose functions are Python's, and the objects that it needs."""
     kinds = dict(table.Plugin._fields_)
 
     def types(self, inputs, n, outputs, m):
@@ -384,7 +386,7 @@ def in_memory(enqueue):
     return held, (plugin, result)
 
 
-def test_a_table_in_memory_makes_creators_without_any_compiler(registry, log):
+def test_a_table_in_memory_makes_creators_without_a_compiler(registry, log):
     image, entries = flatten(compile_text(TWICE, host()))
     code = CpuDevice().load(Compiled(Program((), 0, 0, 0, 0, (), (*entries.items(),)), image))
     held, _kept = in_memory(code.address("twice"))
@@ -394,7 +396,7 @@ def test_a_table_in_memory_makes_creators_without_any_compiler(registry, log):
     assert engine.run(x=np.float32([1, 2, 3, 4]))["y"].tolist() == [2, 4, 6, 8]
 
 
-def test_the_header_and_the_table_that_is_read_are_one():
+def test_the_header_matches_the_table_in_python():
     text = re.sub(r"/\*.*?\*/", "", HEADER.read_text(), flags=re.S)
     for kind in (table.Field, table.Tensor, table.Shape, table.Sizes, table.Plugin, table.Table):
         name = "AnyrtPluginTable" if kind is table.Table else f"Anyrt{kind.__name__}"
@@ -415,7 +417,7 @@ def test_the_header_and_the_table_that_is_read_are_one():
         ("ANYRT_", DimensionOperation),
     ],
 )
-def test_the_header_numbers_what_it_names_as_the_enums_do(prefix, enum):
+def test_the_numbers_of_the_header_match_the_enums(prefix, enum):
     pairs = dict(re.findall(rf"\b{prefix}(\w+) = (\d+)", HEADER.read_text()))
     reported = {name: int(number) for name, number in pairs.items() if name in enum.__members__}
     assert reported == {name: int(enum[name]) for name in reported}
@@ -423,7 +425,7 @@ def test_the_header_numbers_what_it_names_as_the_enums_do(prefix, enum):
     assert all(name.startswith("DLA") or int(enum[name]) > 127 for name in missing)
 
 
-def test_libraries_for_plans_are_kept_and_the_log_says_that_none_goes_in(log):
+def test_plugins_to_serialize_is_stored_and_the_log_says_that_plans_have_none(log):
     builder = trt.Builder(log)
     for _ in range(2):
         config = builder.create_builder_config()
@@ -432,7 +434,7 @@ def test_libraries_for_plans_are_kept_and_the_log_says_that_none_goes_in(log):
     assert [line for line in log.lines if "no library into a plan" in line] == log.lines[:1]
 
 
-def test_a_registry_has_no_parents_to_ask(registry):
+def test_a_registry_has_no_parents(registry):
     assert registry.parent_search_enabled is True
     registry.parent_search_enabled = False
     assert registry.parent_search_enabled is False
@@ -442,9 +444,7 @@ def test_a_registry_has_no_parents_to_ask(registry):
 
 
 @needs_cc
-def test_a_plugin_in_c_that_writes_beyond_its_output_is_caught_in_checked_builds(
-    load, registry, log, tmp_path
-):
+def test_a_checked_build_reports_a_write_beyond_an_output_in_c(load, registry, log, tmp_path):
     wrong = FOUND.replace("*(int32_t *)to[1] = found", "((int32_t *)to[1])[found - 1] = found")
     load(compiled(START + wrong + END, tmp_path))
     engine = built(log, two_outputs(registry), (1,), (4,), (8,), checked=True)

@@ -1,4 +1,4 @@
-"""Plug-ins of both versions in loops and branches, and before layers whose sizes they decide."""
+"""Plug-ins of both versions in loops and branches, and before layers with data-dependent shapes."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,8 @@ from tests.plugins.samples import OldPad, OldPadCreator, Pad, PadCreator, at, bu
 
 
 class Found(Pad):
-    """Where elements are not zero, as many rows as there are, which its second output tells."""
+    """The positions of nonzero elements, a data-dependent number of rows; the second output is the size
+    tensor."""
 
     def __init__(self):
         Pad.__init__(self)
@@ -55,7 +56,7 @@ def creators(registry):
         yield
 
 
-def test_a_plugin_of_version_2_is_serialised_initialised_and_configured(log, rng):
+def test_a_plugin_of_version_2_is_serialized_initialized_and_configured(log, rng):
     old = lambda n, x: n.add_plugin_v2([x], OldPad(fields())).get_output(0)  # noqa: E731
     engine = built(log, old, (1, 3, 2), (4, 4, 5), (9, 9, 9))
     for shape in ((1, 4, 5), (9, 9, 9), (3, 5, 4)):
@@ -70,7 +71,7 @@ def nonzero(network, x):
     return product.get_output(0), layer.get_output(0), layer.get_output(1)
 
 
-def test_a_size_that_a_plugin_tells_is_that_of_layers_behind_it(log, rng):
+def test_a_size_tensor_determines_the_shape_of_later_layers(log, rng):
     engine = built(log, nonzero, (1, 1), (5, 5), (9, 9))
     for shape in ((5, 5), (9, 9), (1, 7)):
         x = (rng.random(shape) > 0.5).astype(np.float32)
@@ -81,7 +82,7 @@ def test_a_size_that_a_plugin_tells_is_that_of_layers_behind_it(log, rng):
 
 
 def doubled(network, x):
-    """Three turns of a plug-in that changes nothing, and of a sum."""
+    """Three iterations of a sum and a plug-in that copies its input."""
     loop, three = network.add_loop(), network.add_constant((), np.array(3, np.int32)).get_output(0)
     loop.add_trip_limit(three, trt.TripLimit.COUNT)
     state = loop.add_recurrence(x)
@@ -90,13 +91,13 @@ def doubled(network, x):
     return loop.add_loop_output(state.get_output(0), trt.LoopOutput.LAST_VALUE, 0).get_output(0)
 
 
-def test_a_plugin_in_a_loop_is_called_in_each_turn(log, rng):
+def test_a_plugin_in_a_loop_is_called_in_each_iteration(log, rng):
     x = rng.standard_normal((2, 3, 4)).astype(np.float32)
     assert np.array_equal(built(log, doubled).run(x=x)["y"], 8 * x)
 
 
 def either(network, x):
-    """One of two plug-ins, as the sign of the sum says."""
+    """One of two plug-ins, selected by the sign of the sum."""
     total = network.add_reduce(x, trt.ReduceOperation.SUM, 7, False).get_output(0)
     zero = network.add_constant((), np.array(0, np.float32)).get_output(0)
     choice = network.add_if_conditional()
@@ -106,7 +107,7 @@ def either(network, x):
     return choice.add_output(*result).get_output(0)
 
 
-def test_a_plugin_in_a_branch_is_called_where_that_is_taken(log, rng):
+def test_a_plugin_in_a_branch_is_called_only_if_that_is_selected(log, rng):
     engine, x = built(log, either), rng.random((2, 3, 4)).astype(np.float32)
     assert np.array_equal(engine.run(x=x)["y"], wrapped(x, (1, 1, 1, 1)))
     assert np.array_equal(engine.run(x=-x)["y"], wrapped(-x, (0, 2, 0, 2)))

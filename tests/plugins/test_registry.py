@@ -1,4 +1,4 @@
-"""Creators are found by name, version and namespace; what plug-ins share; libraries of creators."""
+"""The registry: creators by name, version and namespace; shared resources; Python files with creators."""
 
 import numpy as np
 import pytest
@@ -51,7 +51,7 @@ def test_a_creator_is_found_by_name_version_and_namespace(registry):
     ] * 3
 
 
-def test_creators_of_old_plugins_are_told_apart(registry):
+def test_creators_of_old_plugins_are_listed_separately(registry):
     old, new = Old(), Creator("New")
     assert registry.register_creator(old)
     assert registry.register_creator(new, "")
@@ -63,7 +63,7 @@ def test_creators_of_old_plugins_are_told_apart(registry):
     )
 
 
-def test_a_second_creator_of_a_name_is_refused_and_the_first_one_stays(registry, capsys):
+def test_a_second_creator_of_a_name_is_rejected(registry, capsys):
     first = Creator()
     assert registry.register_creator(first)
     assert registry.register_creator(first)
@@ -72,14 +72,14 @@ def test_a_second_creator_of_a_name_is_refused_and_the_first_one_stays(registry,
     assert registry.get_creator("Pad", "1") is first
 
 
-def test_a_creator_without_a_name_is_refused(registry):
+def test_a_creator_without_a_name_is_rejected(registry):
     with trt.strict(), pytest.raises(PluginError, match=r"AR822.*got no name"):
         registry.register_creator(Creator(""))
     with pytest.raises(TypeError, match="IPluginCreatorInterface"):
         registry.register_creator(Creator)
 
 
-def test_a_creator_that_cannot_tell_its_name_or_hear_its_namespace_is_not_registered(registry):
+def test_a_creator_whose_name_or_namespace_raises_is_rejected(registry):
     before = registry.all_creators
     for name, wrong in (("name", lambda self: 1 / 0), ("plugin_namespace", lambda self: "other")):
         kind = type("Mute", (Creator,), {name: property(wrong), "__init__": trt.IPluginCreatorV3One.__init__})
@@ -92,7 +92,7 @@ def test_a_creator_that_cannot_tell_its_name_or_hear_its_namespace_is_not_regist
     assert registry.all_creators == before
 
 
-def test_a_creator_that_went_is_found_no_more(registry):
+def test_a_deregistered_creator_is_removed(registry):
     creator = Creator()
     registry.register_creator(creator)
     assert registry.deregister_creator(creator) is True
@@ -101,7 +101,7 @@ def test_a_creator_that_went_is_found_no_more(registry):
         registry.deregister_creator(creator)
 
 
-def test_plugins_share_a_resource_until_the_last_one_gives_it_back(registry):
+def test_plugins_share_a_resource_until_the_last_release(registry):
     mine, other = Counter(), Counter()
     assert registry.acquire_plugin_resource("count", mine) is mine
     assert registry.acquire_plugin_resource("count", other) is mine
@@ -111,7 +111,7 @@ def test_plugins_share_a_resource_until_the_last_one_gives_it_back(registry):
         registry.release_plugin_resource("count")
 
 
-def test_a_resource_that_raises_is_told_with_its_traceback(registry, capsys):
+def test_a_resource_that_raises_is_logged_with_its_traceback(registry, capsys):
     broken = type("Broken", (trt.IPluginResource,), {"clone": lambda self: 1 / 0})()
     assert registry.acquire_plugin_resource("x", broken) is None
     text = capsys.readouterr().out
@@ -120,7 +120,7 @@ def test_a_resource_that_raises_is_told_with_its_traceback(registry, capsys):
     assert "ZeroDivisionError: division by zero, from Broken.clone" in text
 
 
-def test_creators_of_a_file_are_registered_and_go_with_it(registry, tmp_path):
+def test_creators_of_a_file_are_registered_and_deregistered_with_it(registry, tmp_path):
     path = tmp_path / "mine.py"
     path.write_text(FILE)
     handle = registry.load_library(str(path))
@@ -138,7 +138,7 @@ def test_creators_of_a_file_are_registered_and_go_with_it(registry, tmp_path):
         ("mine.txt", "", "AR826.*mine.txt"),
     ],
 )
-def test_a_file_without_creators_for_this_machine_is_refused(name, text, code, registry, tmp_path):
+def test_a_file_without_creators_for_this_machine_is_rejected(name, text, code, registry, tmp_path):
     (tmp_path / name).write_text(text)
     with trt.strict(), pytest.raises(PluginError, match=code):
         registry.load_library(str(tmp_path / name))

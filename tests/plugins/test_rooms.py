@@ -1,4 +1,4 @@
-"""Plug-ins stand in one folder, as docs/architecture.md lists it."""
+"""All code of plug-ins is in one folder, which docs/architecture.md lists."""
 
 import ast
 import re
@@ -12,7 +12,7 @@ ROOM = SOURCE / "api/plugins"
 
 
 def modules(folder):
-    """The entries of a folder as the page names them."""
+    """The entries of a folder, named as on the page."""
     result = (p for p in folder.iterdir() if p.name[:2] != "__")
     return {p.name if p.is_file() else f"{p.name}/" for p in result}
 
@@ -27,7 +27,7 @@ def test_the_page_lists_the_folder():
     assert set(named) == modules(ROOM)
 
 
-def test_nothing_else_is_called_after_plugins():
+def test_no_other_file_has_plugin_in_its_name():
     results = {str(p.relative_to(SOURCE)) for p in SOURCE.rglob("*plugin*") if ROOM not in (p, *p.parents)}
     assert {x for x in results if "__pycache__" not in x} == {
         "plugin",
@@ -36,7 +36,7 @@ def test_nothing_else_is_called_after_plugins():
     }
 
 
-def test_the_public_module_only_passes_names_on():
+def test_the_public_module_only_imports_names():
     for path in (SOURCE / "plugin").glob("*.py"):
         for node in ast.parse(path.read_text()).body:
             is_all = isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
@@ -44,14 +44,14 @@ def test_the_public_module_only_passes_names_on():
             assert is_all or is_text or isinstance(node, ast.ImportFrom), f"{path.name}: {ast.unparse(node)}"
 
 
-def test_onnx_asks_for_plugins_by_name_alone():
+def test_onnx_imports_plugins_by_name_only():
     texts = (p.read_text() for p in (SOURCE / "onnx").rglob("*.py"))
     assert {x for text in texts for x in re.findall(r"anyrt\.api\.plugins[.\w]*", text)} == {
         "anyrt.api.plugins.named"
     }
 
 
-def test_standard_plugins_load_when_they_are_asked_for_and_need_no_onnx():
+def test_standard_plugins_load_on_demand_and_without_onnx():
     program = (
         "import sys, anyrt as trt; trt.Builder(trt.Logger()); "
         "print('anyrt.api.plugins.standard' in sys.modules); "

@@ -1,4 +1,4 @@
-"""IPluginV2, IPluginV2Ext and IPluginV2IOExt as their users write them: plug-ins without open sizes."""
+"""IPluginV2, IPluginV2Ext and IPluginV2IOExt: plug-ins with static shapes."""
 
 import ctypes
 import struct
@@ -71,7 +71,7 @@ class LeakyCreator(trt.IPluginCreator):
 
 
 class LeakyExt(Leaky, trt.IPluginV2Ext):
-    """The same with the signs of x as bytes for a second output."""
+    """A Leaky with a second output: the signs of x as bytes."""
 
     def __init__(self, slope=0.1):
         Leaky.__init__(self, slope)
@@ -98,7 +98,7 @@ class LeakyExt(Leaky, trt.IPluginV2Ext):
 
 
 class LeakyIo(LeakyExt, trt.IPluginV2IOExt):
-    """The same with its input in half, by the descriptors of its tensors."""
+    """A Leaky with a float16 input, from the descriptions of its tensors."""
 
     def __init__(self, slope=0.1):
         LeakyExt.__init__(self, slope)
@@ -135,7 +135,7 @@ def between(kind, slope=0.25):
 
 
 @pytest.mark.parametrize("kind", [Leaky, LeakyExt, LeakyIo])
-def test_an_old_plugin_is_configured_initialised_and_made_again_of_a_plan(kind, registry, log, rng):
+def test_an_old_plugin_is_configured_initialized_and_restored(kind, registry, log, rng):
     registry.register_creator(LeakyCreator(kind), "")
     x = rng.standard_normal((2, 3, 4)).astype(np.float16)
     values = x if kind is LeakyIo else x.astype(np.float32)
@@ -147,7 +147,7 @@ def test_an_old_plugin_is_configured_initialised_and_made_again_of_a_plan(kind, 
             assert result.keys() == {"y"} or np.array_equal(result["y1"], -np.sign(x).astype(np.int32))
 
 
-def test_a_plugin_of_fields_is_that_of_its_creator(registry):
+def test_a_creator_makes_a_plugin_from_fields(registry):
     registry.register_creator(LeakyCreator(Leaky), "")
     slope = trt.PluginField("slope", np.float32([0.5]), trt.PluginFieldType.FLOAT32)
     creator = registry.get_plugin_creator("Leaky", "1", "")
@@ -155,7 +155,7 @@ def test_a_plugin_of_fields_is_that_of_its_creator(registry):
     assert (plugin.slope, plugin.serialization_size, creator.field_names[0].name) == (0.5, 4, "slope")
 
 
-def test_an_old_plugin_says_its_types_or_takes_those_of_its_first_input(log):
+def test_an_old_plugin_selects_its_types_or_has_that_of_its_first_input(log):
     network = trt.Builder(log).create_network()
     x = network.add_input("x", trt.float32, (2, 3))
     assert network.add_plugin_v2([x], Leaky()).get_output(0).dtype == trt.float32
@@ -165,13 +165,13 @@ def test_an_old_plugin_says_its_types_or_takes_those_of_its_first_input(log):
 
 
 @pytest.mark.parametrize("kind", [Leaky, LeakyIo])
-def test_old_plugins_refuse_open_sizes_and_tell_what_takes_them(kind, registry, log):
+def test_old_plugins_reject_dynamic_shapes_and_suggest_a_class(kind, registry, log):
     registry.register_creator(LeakyCreator(kind), "")
     with trt.strict(), pytest.raises(PluginError, match=r"AR822.*IPluginV2DynamicExt"):
         built(log, between(kind), (1, 2), (2, 2), (3, 2), dtype=trt.float16)
 
 
-def test_a_status_other_than_0_ends_a_run(registry, log):
+def test_a_status_other_than_0_ends_the_inference(registry, log):
     failing = type("Failing", (Leaky,), {"execute_async": lambda *x: 3})
     registry.register_creator(LeakyCreator(failing), "")
     with trt.strict(), pytest.raises(PluginError, match=r"AR822.*status 3 from Failing.execute_async"):

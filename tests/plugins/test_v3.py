@@ -1,4 +1,4 @@
-"""Plug-ins of version 3 in networks, as their users write them."""
+"""Plug-ins of version 3 in networks."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ def test_a_plugin_computes_between_layers(pads, log, rng):
     assert np.array_equal(built(log, after_abs).run(x=x)["y"], -wrapped(abs(x)))
 
 
-def test_a_layer_shows_its_plugin_and_the_sizes_of_its_output(log):
+def test_a_layer_has_its_plugin_and_the_shape_of_its_output(log):
     network, plugin = trt.Builder(log).create_network(), pad()
     x = network.add_input("x", trt.float16, (1, -1, 8))
     layer = network.add_plugin_v3([x], [], plugin)
@@ -44,7 +44,7 @@ def test_a_plugin_alone_reads_inputs_and_writes_outputs_in_place(dtype, pads, lo
     assert (y.dtype, np.array_equal(y, wrapped(x))) == (x.dtype, True)
 
 
-def test_sizes_follow_those_of_a_run(pads, log, rng):
+def test_shapes_follow_the_input_of_an_inference(pads, log, rng):
     engine = built(log, after_abs, (1, 1, 2), (4, 4, 5), (9, 9, 9))
     for shape in ((1, 4, 5), (9, 9, 9), (3, 5, 4), (1, 4, 5)):
         x = rng.standard_normal(shape).astype(np.float32)
@@ -64,14 +64,14 @@ def test_contexts_have_plugins_of_their_own(pads, log, rng):
         assert np.array_equal(y, -wrapped(abs(x)))
 
 
-def test_a_plan_is_loaded_with_the_fields_that_the_plugin_gave(pads, log, rng):
+def test_a_plan_stores_the_fields_of_the_plugin(pads, log, rng):
     engine = built(log, lambda n, x: after_abs(n, x, pad((0, 1, 2, 0))))
     again = trt.Runtime(log).deserialize_cuda_engine(engine.serialize())
     x = rng.standard_normal((2, 3, 4)).astype(np.float32)
     assert np.array_equal(again.run(x=x)["y"], -wrapped(abs(x), (0, 1, 2, 0)))
 
 
-def test_a_plan_whose_plugin_is_not_registered_says_what_to_do(log):
+def test_a_plan_with_an_unregistered_plugin_raises_ar823(log):
     assert built(log, after_abs) is None
     (line,) = [x for x in log.lines if "AR823" in x]
     assert "the plug-in 'CircPad', version '1'" in line
@@ -82,7 +82,7 @@ OTHERS = {"version": {"plugin_version": "2"}, "namespace": {"plugin_namespace": 
 
 
 @pytest.mark.parametrize("other", OTHERS)
-def test_a_plan_whose_plugin_has_another_version_or_namespace_tells_of_it(registry, log, other):
+def test_ar823_names_registered_versions_and_namespaces(registry, log, other):
     instance = PadCreator()
     for name, value in OTHERS[other].items():
         setattr(instance, name, value)
@@ -94,7 +94,7 @@ def test_a_plan_whose_plugin_has_another_version_or_namespace_tells_of_it(regist
 
 
 @pytest.mark.parametrize("answer", [None, 3, Pad, "raises"], ids=str)
-def test_a_plan_whose_creator_makes_no_plugin_is_not_loaded(registry, log, answer):
+def test_a_creator_that_returns_no_plugin_is_reported(registry, log, answer):
     creator, runtime = PadCreator(), trt.Runtime(log)
     registry.register_creator(creator)
     plan = built(log, after_abs).serialize()
@@ -107,7 +107,7 @@ def test_a_plan_whose_creator_makes_no_plugin_is_not_loaded(registry, log, answe
 
 
 def weighted(log, *flags):
-    """An engine of a plug-in behind a sum with weights that are 1."""
+    """An engine with a plug-in behind a sum with weights of 1."""
     builder = trt.Builder(log)
     network, config = builder.create_network(), builder.create_builder_config()
     for flag in flags:
@@ -139,7 +139,7 @@ SEEN = []
 
 
 class Streams(Pad):
-    """Remembers streams, sizes and how often it was told these."""
+    """Records streams, shapes and the calls of on_shape_change."""
 
     def on_shape_change(self, inp, out):
         SEEN.append(("sizes", tuple(inp[0].dims), tuple(out[0].dims)))
@@ -154,7 +154,7 @@ class Streams(Pad):
         return instance
 
 
-def test_a_plugin_hears_of_sizes_when_they_change_and_of_each_stream(registry, log):
+def test_a_plugin_receives_new_shapes_and_each_stream(registry, log):
     creator = PadCreator()
     creator.create_plugin = lambda name, fc, phase: Streams(fc, phase)
     registry.register_creator(creator)
@@ -171,7 +171,7 @@ def test_a_plugin_hears_of_sizes_when_they_change_and_of_each_stream(registry, l
 
 
 class Sums(trt.IPluginV3, trt.IPluginV3OneCore, trt.IPluginV3OneBuildV2, trt.IPluginV3OneRuntime):
-    """a + b, in place of a, in a workspace; and how many elements these have, as int64."""
+    """a + b, in place of a, with a workspace; and the number of elements, as int64."""
 
     def __init__(self):
         for base in (trt.IPluginV3, trt.IPluginV3OneCore, trt.IPluginV3OneBuildV2, trt.IPluginV3OneRuntime):
@@ -219,14 +219,14 @@ class SumsCreator(trt.IPluginCreatorV3One):
 
 
 def sums(network, x):
-    """x and its exponentials, then that and a constant; the first operand of each is changed in place."""
+    """Two plug-ins in place: one adds x and exp(x), one adds a constant to that."""
     layer = network.add_plugin_v3([x, network.add_unary(x, trt.UnaryOperation.EXP).get_output(0)], [], Sums())
     ones = network.add_constant((2, 3, 4), np.ones((2, 3, 4), np.float32)).get_output(0)
     again = network.add_plugin_v3([layer.get_output(0), ones], [], Sums())
     return again.get_output(0), layer.get_output(1), layer.get_output(0)
 
 
-def test_an_output_may_lie_in_the_memory_of_an_input_which_others_read(registry, log, rng):
+def test_an_output_may_share_the_memory_of_an_input_with_other_readers(registry, log, rng):
     registry.register_creator(SumsCreator(), "mine")
     x = rng.standard_normal((2, 3, 4)).astype(np.float32)
     before = x.copy()
