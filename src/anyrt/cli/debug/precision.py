@@ -46,16 +46,16 @@ class Found:
 
 def fewest(layers: Sequence[str], error: Error, limit: float) -> Found:
     """The layers that must stay float32 so that the error is at most `wanted`."""
-    seen = dict[frozenset[str], float]()
+    errors = dict[frozenset[str], float]()
 
     def known(kept: frozenset[str]) -> float:
-        if kept not in seen:
-            seen[kept] = error(kept)
-        return seen[kept]
+        if kept not in errors:
+            errors[kept] = error(kept)
+        return errors[kept]
 
     without, every = known(frozenset()), frozenset(layers)
     if without <= limit:
-        return Found((), without, without, len(seen))
+        return Found((), without, without, len(errors))
     ranked = sorted(layers, key=lambda name: -known(every - {name}))
     low, high = 0, len(ranked)  # the first `high` of the ranking are enough
     while high - low > 1:
@@ -65,7 +65,7 @@ def fewest(layers: Sequence[str], error: Error, limit: float) -> Found:
     for name in reversed(ranked[:high]):
         if known(kept - {name}) <= limit:
             kept -= {name}
-    return Found(tuple(n for n in layers if n in kept), known(kept), without, len(seen))
+    return Found(tuple(n for n in layers if n in kept), known(kept), without, len(errors))
 
 
 @dataclass(slots=True)

@@ -42,14 +42,14 @@ class Judge:
     def __call__(self, proto: ModelProto, feeds: Feeds) -> str | None:
         model = Compared(proto, self.folder, tuple(v.name for v in proto.graph.output))
         try:
-            got = model.session().run(feeds)
+            outputs = model.session().run(feeds)
         except AnyrtError as error:
             return error.code
         try:
-            wanted = self.other(model, feeds)
+            expected = self.other(model, feeds)
         except failures():  # if the other runtime does not run it, nothing can be concluded
             return None
-        rows = [compare(n, got[n], wanted[n], self.rtol, self.atol) for n in model.outputs]
+        rows = [compare(n, outputs[n], expected[n], self.rtol, self.atol) for n in model.outputs]
         return None if all(row.agrees for row in rows) else "differs"
 
 
@@ -62,9 +62,9 @@ def reduced(proto: ModelProto, feeds: Feeds, values: Mapping[str, Array], fails:
     everything = {**values, **feeds}
     outputs = [v.name for v in proto.graph.output]
 
-    def still(kept: Sequence[NodeProto], wanted: Sequence[str]) -> bool:
+    def still(kept: Sequence[NodeProto], targets: Sequence[str]) -> bool:
         nonlocal tried
-        part = part_of(proto, kept, wanted, everything)
+        part = part_of(proto, kept, targets, everything)
         if part is None:
             return False
         tried += 1
@@ -113,13 +113,13 @@ def part_of(
     None if one has no value, or no node computes an output."""
     kept = _needed([*nodes], outputs)
     computed, held = {n for node in kept for n in node.output}, {t.name for t in proto.graph.initializer}
-    asked = dict.fromkeys(name for node in kept for name in _reads(node) if name not in computed)
-    inputs = [n for n in asked if n not in held]
+    required = dict.fromkeys(name for node in kept for name in _reads(node) if name not in computed)
+    inputs = [n for n in required if n not in held]
     if not computed.issuperset(outputs) or any(n not in values for n in (*inputs, *outputs)):
         return None
     infos = [helper.make_tensor_value_info(n, _number(values[n]), values[n].shape) for n in inputs]
     ends = [helper.make_tensor_value_info(n, _number(values[n]), values[n].shape) for n in outputs]
-    weights = [t for t in proto.graph.initializer if t.name in asked]
+    weights = [t for t in proto.graph.initializer if t.name in required]
     out = ModelProto()
     out.CopyFrom(proto)
     out.graph.CopyFrom(helper.make_graph(kept, "reduced", infos, ends, weights))

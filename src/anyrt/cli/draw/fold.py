@@ -85,14 +85,14 @@ def _fold(picture: Picture, first: int, length: int, number: int) -> Picture:
             tensor = tensors[wire.tensor]
             first_like = like.setdefault((source, tensor.shape, tensor.dtype), wire.tensor)
             wires[Wire(first_like, boxes[target])] = None
-    asked = {wire.tensor: None for wire in wires}
-    sources = {n: same.get(tensors[n].source, tensors[n].source) for n in asked}
-    numbers = {old: new for new, old in enumerate(asked)}
+    tensors_read = {wire.tensor: None for wire in wires}
+    sources = {n: same.get(tensors[n].source, tensors[n].source) for n in tensors_read}
+    numbers = {old: new for new, old in enumerate(tensors_read)}
     return replace(
         picture,
         frames=tuple(names),
         boxes=tuple(_moved(picture, n, places) for n in kept),
-        tensors=tuple(replace(tensors[n], source=boxes[sources[n]]) for n in asked),
+        tensors=tuple(replace(tensors[n], source=boxes[sources[n]]) for n in tensors_read),
         wires=tuple(Wire(numbers[wire.tensor], wire.target) for wire in wires),
         regions=tuple((n, tuple(places[f] for f in fs if f in places)) for n, fs in picture.regions),
     )
