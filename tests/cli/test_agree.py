@@ -81,7 +81,7 @@ def test_problems_are_json_too(model, capsys):
     ("words", "message"),
     [
         (["explian", "net.py"], "no command 'explian'; did you mean explain?, one of batch, cache, check"),
-        (["explain", "net.py", "--noed", "x"], "'--noed' is no option of it; did you mean --node?"),
+        (["explain", "net.py", "--noed", "x"], "'--noed' is not an option of explain; did you mean --node?"),
         (["explain", "net.py", "--stage", "grahp"], "no value of --stage 'grahp'; did you mean graph?"),
     ],
 )
@@ -95,8 +95,8 @@ def test_help_documents_exit_codes(capsys):
     with pytest.raises(SystemExit, match="0"):
         main(["--help"])
     output = capsys.readouterr().out
-    assert "1  the answer is no" in output
-    assert "2  the command, its options or a file cannot be used" in output
+    assert "1  the command found problems" in output
+    assert "2  the command, its options or a file is not valid" in output
 
 
 def on_a_terminal(*words: str, term: str = "dumb") -> list[str]:
@@ -199,7 +199,7 @@ def test_guessed_sizes_are_told_in_one_warning(model, capsys):
     assert main(["run", model, "--random"]) == 0
     output = capsys.readouterr()
     assert output.err.count("\n") == 1
-    assert "--shapes=x:2x3 is what was taken" in output.err
+    assert "are guessed: --shapes=x:2x3" in output.err
     assert main(["run", model, "--random", "--shapes", "x:7x3"]) == 0
     output = capsys.readouterr()
     assert (output.err, "(7, 3)" in output.out) == ("", True)

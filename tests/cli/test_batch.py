@@ -47,7 +47,7 @@ def test_what_is_there_is_not_computed_again(place, capsys):
     before = (place / "out/sub/1.npz").stat().st_mtime_ns
     (place / "out/sub/2.npz").unlink()
     assert batch(place) == 0
-    assert "1 of 5 files computed, 4 were there" in capsys.readouterr().out
+    assert "1 of 5 files computed, 4 up to date" in capsys.readouterr().out
     assert (place / "out/sub/1.npz").stat().st_mtime_ns == before
 
 
@@ -88,7 +88,7 @@ def test_images_are_scaled_and_laid_out(tmp_path):
 def test_folder_without_files_is_told(tmp_path, place, capsys):
     (tmp_path / "none").mkdir()
     assert main(["batch", str(place / "m.onnx"), str(tmp_path / "none"), str(tmp_path / "out")]) == 2
-    assert "no file to read" in capsys.readouterr().err
+    assert "no input file" in capsys.readouterr().err
 
 
 def test_killed_worker_leaves_whole_files_and_the_rest_is_done_next(place, capsys):
@@ -105,7 +105,7 @@ def test_killed_worker_leaves_whole_files_and_the_rest_is_done_next(place, capsy
         os.kill(int(children.stdout.split()[0]), signal.SIGKILL)
         output = running.stderr.read()
     assert running.returncode == 2
-    assert "goes on with what is not done" in output
+    assert "computes only the missing results" in output
     done = {p: p.stat().st_mtime_ns for p in (place / "out").rglob("*.npz")}
     assert batch(place, "--processes", "2") == 0
     every = list((place / "out").rglob("*"))

@@ -168,7 +168,7 @@ def test_names_are_escaped_and_cut_and_told_in_full():
 
 
 def test_layers_that_are_left_out_are_named():
-    assert "nothing is computed for nothing" in texts(ET.fromstring(drawn("block.py:odd")))
+    assert "no kernel computes nothing" in texts(ET.fromstring(drawn("block.py:odd")))
 
 
 def test_a_page_holds_all_it_needs():

@@ -1,5 +1,4 @@
-"""Guessed values of dynamic dimensions without a given size: larger than 1, so that axes of size 1 hide no
-error, and reported in one line.
+"""Guessed sizes for dynamic dimensions, reported in one line. Sizes are above 1: a size of 1 can hide errors.
 
 >>> Guess().shape("x", (-1, 3, -1, -1), ("n", "", "", ""))
 (2, 3, 64, 64)
@@ -16,7 +15,7 @@ from typing import Final
 # For a first axis, for height and width, for other axes: one per round, for tests of several shapes.
 SIZES: Final = ((2, 64, 5), (3, 96, 8), (1, 1, 1))
 ONES: Final = 2  # the round in which all sizes are 1
-ROUNDS: Final = 2  # those that are tried
+ROUNDS: Final = 2  # rounds that are tried
 IMAGE: Final = 4  # axes of an image, of which the last two are height and width
 
 
@@ -48,4 +47,4 @@ class Guess:
         if not self.guessed:
             return ""
         shapes = ",".join(f"{name}:{'x'.join(map(str, shape))}" for name, shape in self.guessed.items())
-        return f"sizes that the model leaves open are guessed; {option}={shapes} is what was taken"
+        return f"sizes of dynamic dimensions are guessed: {option}={shapes}"

@@ -1,12 +1,12 @@
 """Arrays for inputs, from .npy and .npz files, images, and folders of these.
 
-x=photo.npy       an array; types that NumPy does not know, bfloat16 say, come back from raw bytes
+x=photo.npy       an array; types that NumPy does not know, such as bfloat16, are read from raw bytes
 x=arrays.npz      its array x, or the only one
 x=photo.jpg       an image, in the size and the order of axes of the input; 0 to 1 for floats
 x=folder          all files of a folder, in the order of their names, along the first axis
 arrays.npz        without a name: its arrays, by their names
-folder            without a name: its files, by their names without ending
-photo.jpg         without a name: of the only input
+folder            without a name: its files, by their names without extension
+photo.jpg         without a name: the image for the only input
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def read(path: Path, binding: Binding, pixels: Pixels) -> Array:
         parts = [read(file, binding, pixels) for file in files]
         if len({part.shape[1:] for part in parts}) > 1:
             got = f"{path}, whose files have shapes {', '.join(str(p.shape) for p in parts[:4])}"
-            raise BindingError("AR705", binding.name, got, "equal sizes behind the first axis")
+            raise BindingError("AR705", binding.name, got, "equal sizes after the first axis")
         return np.concatenate([np.atleast_1d(part) for part in parts])
     if path.suffix.lower() in IMAGES:
         return _image(path, binding, pixels)
@@ -110,7 +110,9 @@ def _array(path: Path, name: str) -> Array:
                 key = name if name in loaded.files or len(loaded.files) != 1 else loaded.files[0]
                 loaded = loaded[key]
     except KeyError:
-        raise BindingError("AR705", name, f"{path}, without an array {name!r}", "one of that name") from None
+        raise BindingError(
+            "AR705", name, f"{path}, without an array {name!r}", "an array of that name"
+        ) from None
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
         got, do = f"{path}, which NumPy cannot read", "write it with numpy.save"
         raise BindingError("AR705", name, got, "a .npy file", do) from error
@@ -129,9 +131,9 @@ def _image(path: Path, binding: Binding, pixels: Pixels) -> Array:
     try:
         pillow = import_module("PIL.Image")
     except ImportError:
-        do = "pip install pillow, or give the array as .npy"
+        do = "pip install pillow, or pass the array as .npy"
         raise NotSupportedError(
-            "AR901", binding.name, f"{path}, an image", "an installed Pillow", do
+            "AR901", binding.name, f"{path}, an image", "an installed pillow", do
         ) from None
     sizes = [d if isinstance(d, int) else -1 for d in binding.shape]
     channels_at = next((a for a in (len(sizes) - 3, len(sizes) - 1) if a >= 0 and sizes[a] in (1, 3, 4)), -1)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def loaded(paths: Iterable[str]) -> Iterator[None]:
-    """Registers each file's creators for that time; a file that is named twice is loaded once."""
+    """Register the creators of each file until the block ends; a file that is named twice is loaded once."""
     from anyrt.api.edge.module import get_plugin_registry
     from anyrt.core.flags import strict
 

@@ -18,9 +18,9 @@ from anyrt.core.errors import AnyrtError
 MISTAKE: Final = 2
 INTERRUPTED: Final = 130  # the status that shells report after Ctrl-C
 STATUS: Final = """exit status:
-  0  done, or the answer is yes
-  1  the answer is no: problems were found, outputs differ
-  2  the command, its options or a file cannot be used; stderr says why
+  0  success: no problems, outputs agree
+  1  the command found problems, or outputs differ
+  2  the command, its options or a file is not valid; stderr has the reason
 Results are printed on stdout, problems and progress on stderr; --json prints
 results as JSON. `anyrt exec` has the options, lines and statuses of trtexec."""
 _CHOICE: Final = re.compile(r"argument (\S+): invalid choice: '(.*)' \(choose from (.*)\)", re.S)
@@ -35,10 +35,10 @@ class Folding(RawDescriptionHelpFormatter):
 
 
 class Parser(ArgumentParser):
-    """Reports an error in the arguments in one line, with the nearest name that exists."""
+    """Reports an error in the arguments in one line, with the most similar valid name."""
 
     def error(self, message: str) -> NoReturn:
-        """Print `message` and end with status 2."""
+        """Print `message` and exit with status 2."""
         choice = _CHOICE.fullmatch(message)
         if choice is not None:
             names = [name.strip(" '") for name in choice[3].split(",")]
@@ -83,7 +83,7 @@ def _arguments(argv: Sequence[str] | None) -> Namespace:
         known = [name for action in place._actions for name in action.option_strings]
         word = more[0].partition("=")[0]
         near = _nearest(word, known) if word.startswith("-") else ""
-        place.error(f"{more[0]!r} is no option of it{near}")
+        place.error(f"{more[0]!r} is not an option of {args.command}{near}")
     return args
 
 

@@ -1,4 +1,4 @@
-"""A summary of a network: its layers, the kernels that compute them, and what was not fused."""
+"""A summary of a network: its layers, the kernels that compute them, and the fusions that failed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from anyrt.plan.report import KernelTraffic, Report, parse_report, short_text
 from anyrt.schedule.cost import Sizes
 
 ROWS: Final = 16  # layers in a table, and kernels of a node
-LAYERS: Final = ("name", "kind", "result", "made from", "kernel")
+LAYERS: Final = ("name", "kind", "result", "inputs", "kernel")
 DECLARED: Final = ("symbol ", "buffer ")
 TEXT: Final = 30  # lines of a node's kernels
 CELL: Final = 40  # characters
@@ -49,7 +49,7 @@ class Page:
             self._print_node(report, named_like(self.stages.lowered.graph, self.stages.node))
 
     def as_json(self) -> dict[str, Json]:
-        """The same for programs: all layers, or those of the node, and the whole report."""
+        """The same as JSON: all layers, or those of the node, and the whole report."""
         report, node = self._report(), self.stages.node
         names = None if node is None else set(named_like(self.stages.lowered.graph, node))
         rows = [row for row in self._layers(report) if names is None or row[0] in names]
@@ -131,7 +131,7 @@ def _without(kind: str, is_left: bool) -> str:
     """The remark for a layer without a kernel."""
     if kind == "Constant":
         return "weights"
-    return "made while building" if is_left else "rewritten"
+    return "computed by the builder" if is_left else "rewritten"
 
 
 def _type(value: Value) -> str:

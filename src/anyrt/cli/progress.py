@@ -91,7 +91,7 @@ class Bars(IProgressMonitor):
 
 @contextmanager
 def described(name: str, monitor: IProgressMonitor | None) -> Iterator[None]:
-    """Shows progress from the first second on: reading a model precedes the phases of the build."""
+    """Show progress while a model is read, before the builder starts its own phases."""
     phase = f"Build {name}"
     if monitor is not None:
         monitor.phase_start(phase, None, 1)

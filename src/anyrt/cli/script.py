@@ -21,7 +21,7 @@ from anyrt.plan.file import PlanFile, map_plan, read_plan
 
 
 def plan_source(place: str) -> bytes | Path:
-    """The plan of a Python file or an ONNX model, which is built now, or the path of a plan file."""
+    """Build a Python file or an ONNX model and return the plan, or return the path of a plan file."""
     path, function = split_place(place)
     if path.suffix == ".py":
         return build_script(path, function)
@@ -29,7 +29,7 @@ def plan_source(place: str) -> bytes | Path:
 
 
 def plan_file(source: bytes | Path) -> PlanFile:
-    """A plan that is read."""
+    """Read a plan."""
     return read_plan(source, mixer=mixer) if isinstance(source, bytes) else map_plan(source, mixer=mixer)
 
 

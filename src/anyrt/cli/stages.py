@@ -27,7 +27,7 @@ from anyrt.schedule.versions import versions
 
 FEW = 6  # names that are listed in full
 NEAREST = 3  # names that are suggested
-NO_KERNEL = "(no kernel: this is an input or a constant, or no output needs it)\n"
+NO_KERNEL = "(no kernel: this is an input or a constant, or no output depends on it)\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,7 @@ def values_of(graph: Graph, part: str) -> frozenset[Value]:
 
 
 def _own(graph: Graph, part: str) -> frozenset[Value]:
-    """The same without values that other layers depend on, too."""
+    """The same without values that other layers also depend on."""
     mine, uses = set(values_of(graph, part)), users(graph)
     for value in reversed(list(walk(mine))):
         if value in mine and value not in graph.names and not mine.issuperset(uses.get(value, ())):

@@ -45,11 +45,11 @@ class Work:
 
 
 def todo(source: Path, out: Path, pixels: Pixels, rows: int) -> list[Work]:
-    """Every file of a folder, or one file, with its target; ArgumentError if there is none."""
+    """Each input file of `source`, a folder or one file, with its target; ArgumentError if there is none."""
     files = [source] if source.is_file() else sorted(p for p in source.rglob("*") if p.is_file())
     files = [f for f in files if f.suffix.lower() in KINDS]
     if not files:
-        raise ArgumentError("AR304", str(source), "no file to read", f"files of {', '.join(KINDS)}")
+        raise ArgumentError("AR304", str(source), "no input file", f"files of type {', '.join(KINDS)}")
     base = source.parent if source.is_file() else source
     return [Work(f, out / _named(f.relative_to(base)), pixels, rows) for f in files]
 
@@ -97,22 +97,26 @@ def _read(work: Work, ports: Sequence[Port]) -> Arrays:
 def _only(work: Work, ports: Sequence[Port]) -> Port:
     if len(ports) != 1:
         names = ", ".join(p.name for p in ports)
-        raise ArgumentError("AR304", str(work.source), f"inputs {names}", "a model of one input", "use .npz")
+        raise ArgumentError(
+            "AR304", str(work.source), f"inputs {names}", "a model with one input", "pass the inputs as .npz"
+        )
     return ports[0]
 
 
-def _image(work: Work, port: Port) -> NDArray[Any]:  # Any: the port decides
+def _image(work: Work, port: Port) -> NDArray[Any]:  # Any: the element type is that of the port
     try:
         from PIL import Image
     except ModuleNotFoundError:
         raise ArgumentError(
-            "AR304", str(work.source), "no module PIL", "pillow", "pip install pillow"
+            "AR304", str(work.source), "no module PIL", "the package pillow", "pip install pillow"
         ) from None
     shape, dtype = port.shape, numpy_dtype(port.dtype)
     first = len(shape) == 4 and shape[1] in (1, 3)  # channels before rows
     if len(shape) != 4 or not (first or shape[3] in (1, 3)):
-        do = "use .npz for other inputs"
-        raise ArgumentError("AR304", port.name, f"shape {shape}", "images: (N, C, H, W) or (N, H, W, C)", do)
+        do = "pass other inputs as .npz"
+        raise ArgumentError(
+            "AR304", port.name, f"shape {shape}", "the shape of images: (N, C, H, W) or (N, H, W, C)", do
+        )
     height, width = shape[2:] if first else shape[1:3]
     with Image.open(work.source) as opened:
         image = opened.convert("RGB" if shape[1 if first else 3] == 3 else "L")
@@ -127,13 +131,15 @@ def _image(work: Work, port: Port) -> NDArray[Any]:  # Any: the port decides
 
 
 def _table(predictor: Predictor, work: Work) -> int:
-    """Rows of a table: a column of numbers or lists for each input; columns of outputs are added."""
+    """Write a copy of a table with a column for each output; each input is a column of numbers or lists."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ModuleNotFoundError:
         do = "pip install anyrt[batch]"
-        raise ArgumentError("AR304", str(work.source), "no module pyarrow", "pyarrow", do) from None
+        raise ArgumentError(
+            "AR304", str(work.source), "no module pyarrow", "the package pyarrow", do
+        ) from None
     ports, runs, tables = predictor.metadata().inputs, 0, []
     for batch in pq.ParquetFile(work.source).iter_batches(batch_size=work.rows):
         outputs = predictor.run({p.name: _column(batch, p, work) for p in ports})
@@ -153,16 +159,18 @@ def _table(predictor: Predictor, work: Work) -> int:
 def _column(batch: Any, port: Port, work: Work) -> NDArray[Any]:  # Any: pyarrow publishes no types
     if port.name not in batch.schema.names:
         raise ArgumentError(
-            "AR304", str(work.source), f"no column {port.name!r}", ", ".join(batch.schema.names)
+            "AR304", str(work.source), f"no column {port.name!r}", f"one of {', '.join(batch.schema.names)}"
         )
     if port.shape[:1] != (-1,):
-        do = "export the model with an open first axis"
-        raise ArgumentError("AR304", port.name, f"shape {port.shape}", "−1 as first size, for rows", do)
+        do = "export the model with a dynamic first dimension"
+        raise ArgumentError(
+            "AR304", port.name, f"shape {port.shape}", "-1 as the first dimension, for the rows", do
+        )
     rest = [n if n >= 0 else -1 for n in port.shape[1:]]
     rows = np.asarray(batch.column(port.name).to_pylist(), numpy_dtype(port.dtype))
     return rows.reshape(len(batch), *rest)
 
 
-def left(every: Sequence[Work]) -> Iterator[Work]:
-    """The error for an unsupported operation."""
+def pending(every: Sequence[Work]) -> Iterator[Work]:
+    """The files whose results are missing or older than the file."""
     return (w for w in every if not is_done(w))

@@ -1,8 +1,12 @@
-"""`anyrt batch MODEL IN OUT`: runs a model over a folder of files, in several processes; resumes an
-interrupted run.
+"""`anyrt batch MODEL IN OUT`: run a model over files, in several processes.
 
-anyrt batch model.onnx photos results --processes 2      results/NAME.png.npz
-anyrt batch model.onnx rows.parquet results              the table with columns of outputs
+anyrt batch model.onnx photos results --processes 2
+    write results/NAME.png.npz for each image
+anyrt batch model.onnx rows.parquet results
+    write the table with a column for each output
+
+A file whose results are newer than the file is skipped, so the same command
+resumes an interrupted run.
 """
 
 from __future__ import annotations
@@ -30,32 +34,32 @@ def options(parser: ArgumentParser) -> None:
     """The model, its inputs, the target, and settings."""
     parser.description = __doc__
     add = parser.add_argument
-    add("model", type=Path, help="an ONNX model, a plan, or FILE.py of a network")
-    add("source", type=Path, metavar="IN", help="a file or folder of .npz, .npy, images, .parquet")
-    add("target", type=Path, metavar="OUT", help="the folder for results, of the same names")
-    add("--processes", type=int, default=1, help="how many work side by side (1)")
-    add("--threads", type=int, help="of each process; those of the machine, shared out, where none is given")
-    add("--precision", action="append", default=[], metavar="NAME", help="fp16, bf16 or int8, for kernels")
-    add("--rows", type=int, default=64, help="rows of a table that are one run (64)")
-    add("--mean", default="0", help="of pixels from 0 to 1: one number, or one for each channel (0)")
-    add("--std", default="1", help="what they are divided by afterwards (1)")
+    add("model", type=Path, help="an ONNX model, a plan, or FILE.py:FUNCTION")
+    add("source", type=Path, metavar="IN", help="a file or a folder: .npz, .npy, images, .parquet")
+    add("target", type=Path, metavar="OUT", help="folder for the results, which keep the names of the files")
+    add("--processes", type=int, default=1, help="number of processes (default: 1)")
+    add("--threads", type=int, help="threads of each process (default: processors / processes)")
+    add(
+        "--precision", action="append", default=[], metavar="NAME", help="allow kernels in fp16, bf16 or int8"
+    )
+    add("--rows", type=int, default=64, help="rows of a table for one inference (default: 64)")
+    add("--mean", default="0", help="mean of the pixels, 0 to 1: one number, or one per channel (default: 0)")
+    add("--std", default="1", help="standard deviation of the pixels, in the same form (default: 1)")
 
 
 def run(args: Namespace) -> None:
     """Compute the missing results; print their number. ArgumentError names files that failed."""
     from rich.progress import Progress
 
-    from anyrt.cli.batch.files import Pixels, left, todo
+    from anyrt.cli.batch.files import Pixels, pending, todo
     from anyrt.core.flags import processors
     from anyrt.onnx.predictor import Predictor
 
     if args.processes < 1 or args.rows < 1:
-        raise ArgumentError(
-            "AR304", "anyrt batch", "a number below 1", "--processes and --rows of 1 and more"
-        )
+        raise ArgumentError("AR304", "anyrt batch", "a number below 1", "--processes and --rows of 1 or more")
     pixels = Pixels(_numbers("--mean", args.mean), _numbers("--std", args.std))
     every = todo(args.source, args.target, pixels, args.rows)
-    work = list(left(every))
+    work = list(pending(every))
     threads = args.threads or max(1, processors() // args.processes)
     predictor = Predictor(args.model, precision=args.precision, threads=threads, contexts=1)
     failed: list[tuple[Work, str]] = []
@@ -64,14 +68,14 @@ def run(args: Namespace) -> None:
         for item, error in _results(predictor, work, args.processes):
             failed += [(item, error)] if error else []
             bar.advance(task)
-    print(f"{len(work) - len(failed)} of {len(every)} files computed, {len(every) - len(work)} were there")
+    print(f"{len(work) - len(failed)} of {len(every)} files computed, {len(every) - len(work)} up to date")
     if failed:
         failures = "; ".join(f"{w.source}: {error}" for w, error in failed[:SHOWN])
-        raise ArgumentError("AR304", f"{len(failed)} files", failures, "files that fit the model")
+        raise ArgumentError("AR304", f"{len(failed)} files", failures, "files that match the model's inputs")
 
 
 def _results(predictor: Predictor, work: Sequence[Work], processes: int) -> Iterator[tuple[Work, str]]:
-    """Each file as it finishes, with its error or ""."""
+    """Each file when it is finished, with its error or ""."""
     if processes == 1:
         for item in work:
             yield item, _one(predictor, item)
@@ -79,14 +83,14 @@ def _results(predictor: Predictor, work: Sequence[Work], processes: int) -> Iter
     # Not fork: a child has no engine threads of its parent.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, context, initializer=_begin, initargs=(predictor,)) as pool:
-        asked: dict[Future[str], Work] = {pool.submit(_in_child, item): item for item in work}
+        files: dict[Future[str], Work] = {pool.submit(_in_child, item): item for item in work}
         try:
-            for future in as_completed(asked):
-                yield asked[future], future.result()
+            for future in as_completed(files):
+                yield files[future], future.result()
         except BrokenProcessPool:
-            do = "run the command again: it goes on with what is not done"
+            do = "run the command again: it computes only the missing results"
             raise ResourceError(
-                "AR811", "anyrt batch", "a process that was ended", "all of them", do
+                "AR811", "anyrt batch", "a process that was killed", "all processes to finish", do
             ) from None
 
 
@@ -104,7 +108,7 @@ def _in_child(work: Work) -> str:
 def _one(predictor: Predictor, work: Work) -> str:
     from anyrt.cli.batch.files import run as compute
 
-    predictor.metadata()  # a model that cannot be opened is not an error of the file
+    predictor.metadata()  # a model that cannot be opened is not an error of one file
     try:
         compute(predictor, work)
     except (AnyrtError, OSError, ValueError) as error:
@@ -116,7 +120,7 @@ def _numbers(option: str, text: str) -> tuple[float, ...]:
     try:
         return tuple(float(x) for x in text.split(","))
     except ValueError:
-        raise ArgumentError("AR304", option, repr(text), "numbers with commas between them") from None
+        raise ArgumentError("AR304", option, repr(text), "numbers separated by commas") from None
 
 
-COMMAND = Command("run a model over a folder of files", options, run)
+COMMAND = Command("run a model over a file or a folder of files", options, run)

@@ -1,15 +1,17 @@
-"""`anyrt cache`: list, fill, copy and clear this user's cache of compiled code.
+"""`anyrt cache`: list, fill, copy and clear your cache of compiled code.
 
-anyrt cache                                      list the entries
-anyrt cache warm net.plan                        compile the missing code of a plan, a model or a script
-anyrt cache export code.anyrt net.plan           write the compiled code of plans to a file
-anyrt cache import code.anyrt --allow-native-code   add the code in a file to the cache
-anyrt cache prune --limit 500M                   remove the least recently used entries
-anyrt cache clear                                remove all entries
-anyrt cache path                                 print the directory
+anyrt cache                              list the entries
+anyrt cache warm net.plan                compile missing code of networks
+anyrt cache export code.anyrt net.plan   write compiled code to a file
+anyrt cache import code.anyrt --allow-native-code
+                                         add the code in a file to the cache
+anyrt cache prune --limit 500M           remove least recently used entries
+anyrt cache clear                        remove all entries
+anyrt cache path                         print the directory
 
-ANYRT_CACHE_DIR sets the directory and ANYRT_CACHE_LIMIT its maximum size (default: 1GiB). An exported file
-contains native code: import a file only if you would run a program from the same source (SECURITY.md).
+ANYRT_CACHE_DIR sets the directory and ANYRT_CACHE_LIMIT its maximum size
+(default: 1GiB). An exported file contains native code: import a file only if
+you would run a program from the same source (SECURITY.md).
 """
 
 from __future__ import annotations
@@ -49,12 +51,12 @@ def options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--allow-native-code",
         action="store_true",
-        help="import: allow the native code in the file to run as yours",
+        help="import: allow the native code in the file to run with your permissions",
     )
 
 
 def run(args: Namespace) -> None:
-    """Execute the action on the cache's folder."""
+    """Execute the action on the directory of the cache."""
     least, most = TAKES.get(args.action, (0, 0))
     if not least <= len(args.files) <= most:
         wanted = "none" if most == 0 else "one" if most == 1 else f"at least {least}"
@@ -139,7 +141,7 @@ def prune(args: Namespace) -> None:
     """Remove the least recently used entries, until the limit is met."""
     limit = read_flags().cache_limit or DEFAULT_LIMIT if args.limit is None else bytes_of(args.limit)
     if limit is None:
-        raise ArgumentError("AR304", "--limit", repr(args.limit), "bytes, as 500M or 2GiB")
+        raise ArgumentError("AR304", "--limit", repr(args.limit), "a size in bytes, such as 500M or 2GiB")
     directory = default_directory()
     removed, freed = KernelCache(directory, _warn, limit).prune()
     left = byte_count(kept_bytes(directory))
@@ -185,11 +187,13 @@ def import_(args: Namespace) -> None:
             f"{source}, which holds native code",
             "add --allow-native-code if you trust who wrote it (SECURITY.md)",
         )
-        raise ArgumentError("AR304", "cache import", got, "permission to run it", do)
+        raise ArgumentError("AR304", "cache import", got, "permission to run native code", do)
     with open_regular(source, str(source)) as file:
         code = exported.read(file.read(MAX_IMPORT))
     if exported.is_of_another_machine(code.maker, device):
-        _warn("the code was made for a machine with other caches or another number of cores; it runs here")
+        _warn(
+            "the code was compiled for a machine with other caches or another number of cores; it runs here"
+        )
     kept = exported.keep(code, device, _warn)
     text = f"imported {counted(kept, 'entry', 'entries')} into {default_directory()}"
     _say(args, text, imported=kept)

@@ -1,7 +1,9 @@
-"""`anyrt check model.onnx`: report all problems in a model without building it.
+"""`anyrt check MODEL`: report all problems in a model without building it.
 
-anyrt check model.onnx            list all problems, or else inputs and outputs with their shapes
-anyrt check model.onnx --dla      also list which layers DLA supports, and why it does not support the others
+anyrt check net.onnx         list all problems; without problems, list the
+                             inputs and outputs with their shapes
+anyrt check net.onnx --dla   also list which layers DLA supports, and why it
+                             does not support the others
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""`anyrt compare model.onnx`: compare AnyRT with ONNX Runtime or with ONNX's reference evaluator.
+"""`anyrt compare MODEL`: compare AnyRT with ONNX Runtime or ONNX's reference.
 
-anyrt compare model.onnx                          compare each output at two guesses of dynamic sizes
-anyrt compare model.onnx --layers                 compare each node and name the first that differs
-anyrt compare model.onnx --shapes x:1x3x8x8       use this shape; repeat the option for several
-anyrt compare model.onnx --load-inputs in.json    read the inputs from a file that Polygraphy saved
+anyrt compare net.onnx                        compare each output, at two
+                                              guesses of dynamic sizes
+anyrt compare net.onnx --layers               name the first node that differs
+anyrt compare net.onnx --shapes x:1x3x8x8     use this shape; repeatable
+anyrt compare net.onnx --load-inputs in.json  use inputs of Polygraphy's file
 """
 
 from __future__ import annotations
@@ -85,13 +86,13 @@ def _print(args: Namespace, model: Compared, trials: list[Trial], name: str) -> 
         print_table(COLUMNS, [row.row() for row in trial.rows])
     wrong = [row for trial in trials for row in trial.wrong]
     if wrong:
-        print_text(f"the first that differs from {name}: {wrong[0].name}{model.maker(wrong[0].name)}")
+        print_text(f"first difference from {name}: {wrong[0].name}{model.maker(wrong[0].name)}")
     else:
         print(f"{len(trials[0].rows)} agree with {name}")
 
 
 def _feeds(args: Namespace, model: Compared, session: Callable[[Feeds], object]) -> Iterator[Feeds]:
-    """The inputs of each inference: from a file, from the requested shapes, or from guesses."""
+    """The inputs of each inference: from a file, of the requested shapes, or of guessed shapes."""
     from anyrt.cli.main import complain
     from anyrt.cli.polygraphy import read_inputs
 
@@ -109,7 +110,7 @@ def _feeds(args: Namespace, model: Compared, session: Callable[[Feeds], object])
             session(feeds)
         except AnyrtError as error:
             complain(
-                f"anyrt compare: warning: {guess.text()}, and refused: {error}; all of them are 1 instead"
+                f"anyrt compare: warning: {guess.text()}; these shapes are rejected: {error}; using 1 for all"
             )
             feeds = model.inputs(_guessed(model, Guess(ONES)), args.seed)
             number = ROUNDS
@@ -138,10 +139,10 @@ def _trial(
 
     if args.save_inputs:
         write_inputs(feeds, args.save_inputs)
-    got, wanted = session(feeds), other(model, feeds)
+    got, expected = session(feeds), other(model, feeds)
     if args.save_outputs:
-        write_outputs({"anyrt": got, name: wanted}, args.save_outputs)
-    rows = [compare(n, got[n], wanted[n], args.rtol, args.atol) for n in model.outputs if n in wanted]
+        write_outputs({"anyrt": got, name: expected}, args.save_outputs)
+    rows = [compare(n, got[n], expected[n], args.rtol, args.atol) for n in model.outputs if n in expected]
     return Trial({n: tuple(x.shape) for n, x in feeds.items()}, tuple(rows))
 
 

@@ -1,9 +1,9 @@
-"""`anyrt debug`: searches for the cause of a problem in an ONNX model.
+"""`anyrt debug`: find the cause of a problem in an ONNX model.
 
-anyrt debug precision model.onnx --accuracy 1e-2    the fewest layers that must stay
-                                                    float32, as options of anyrt exec
-anyrt debug reduce model.onnx -o small.onnx         the smallest part that still is
-                                                    refused, or differs
+anyrt debug precision model.onnx --accuracy 1e-2
+    find the fewest layers that must stay float32, as options of anyrt exec
+anyrt debug reduce model.onnx -o small.onnx
+    write the smallest part that is still rejected, or still differs
 """
 
 from __future__ import annotations
@@ -26,25 +26,29 @@ def options(parser: ArgumentParser) -> None:
     """The search, the model, and the tolerance."""
     parser.description = __doc__
     add = parser.add_argument
-    add("search", choices=tuple(SEARCHES), help="what to look for")
+    add(
+        "search",
+        choices=tuple(SEARCHES),
+        help="precision: layers that need float32; reduce: a smaller model that fails",
+    )
     add("model", type=Path, help="an ONNX file")
-    add("-o", "--output", type=Path, help="precision: write the options there; reduce: the model")
+    add("-o", "--output", type=Path, help="output file: the options (precision) or the model (reduce)")
     add(
         "--accuracy",
         type=float,
         default=1e-2,
-        help="precision: error allowed, relative to the largest output",
+        help="precision: allowed error, relative to the largest output (default: %(default)s)",
     )
-    add("--type", choices=KINDS, default="fp16", help="precision: what other layers may be (default: fp16)")
+    add("--type", choices=KINDS, default="fp16", help="precision: type of the other layers (default: fp16)")
     add(
         "--against",
         choices=("onnxruntime", "reference"),
-        help="reduce: default: onnxruntime where it is installed",
+        help="reduce: runtime to compare with (default: onnxruntime if installed)",
     )
-    add("--rtol", type=float, default=1e-3, help="reduce: difference allowed, relative to the wanted value")
-    add("--atol", type=float, default=1e-4, help="reduce: difference allowed besides")
-    add("--shapes", default="", help="shapes of open inputs: x:1x3x224x224")
-    add("--seed", type=int, default=0, help="of the random inputs (default: 0)")
+    add("--rtol", type=float, default=1e-3, help="reduce: relative tolerance (default: %(default)s)")
+    add("--atol", type=float, default=1e-4, help="reduce: absolute tolerance (default: %(default)s)")
+    add("--shapes", default="", help="shapes of dynamic inputs, such as x:1x3x224x224")
+    add("--seed", type=int, default=0, help="seed of the random inputs (default: %(default)s)")
 
 
 def run(args: Namespace) -> None:
@@ -53,7 +57,7 @@ def run(args: Namespace) -> None:
 
 
 def precision(args: Namespace) -> None:
-    """Print, and write, the options that keep some layers in float32."""
+    """Print the options that keep some layers in float32, and write them to the output file."""
     from anyrt.cli.debug.precision import Trials, fewest, options_of
     from anyrt.plan.disk import write_text
 
@@ -82,14 +86,16 @@ def precision(args: Namespace) -> None:
 
 
 def reduce(args: Namespace) -> None:
-    """Write the smallest part of a model that fails like the model; exit status 1 if none does."""
+    """Write the smallest part of a model with the same failure; exit status 1 if the model does not fail."""
     import onnx
 
     from anyrt.cli.debug.reduce import Judge, reduced, values_of
     from anyrt.onnx.reference import load_model, runner
 
     if args.output is None:
-        raise ArgumentError("AR304", "debug reduce", "no file for the model", "-o small.onnx")
+        raise ArgumentError(
+            "AR304", "debug reduce", "no output file", "a file for the model", "add -o small.onnx"
+        )
     name, other = runner(args.against)
     model, feeds = load_model(args.model, False), _feeds(args)
     judge = Judge(args.model.absolute().parent, other, args.rtol, args.atol)
@@ -102,7 +108,7 @@ def reduce(args: Namespace) -> None:
     if args.json:
         print_json({"file": str(args.output), "reason": result.reason, "nodes": nodes, "tried": result.tried})
         return
-    why = f"differs from {name}" if result.reason == "differs" else f"is refused with {result.reason}"
+    why = f"differs from {name}" if result.reason == "differs" else f"is rejected with {result.reason}"
     print_text(f"{args.output}: {counted(len(nodes), 'node')} of {len(model.proto.graph.node)}, which {why}")
     print_text(f"{', '.join(nodes)}; {result.tried} parts were tried")
 
@@ -115,9 +121,9 @@ def _feeds(args: Namespace) -> dict[str, Array]:
     from anyrt.onnx.reference import load_model
 
     model, guess = load_model(args.model, False), Guess()
-    asked = shapes(Given({"shapes": args.shapes}).pairs("shapes"), "--shapes")
+    requested = shapes(Given({"shapes": args.shapes}).pairs("shapes"), "--shapes")
     sizes = {
-        n: asked.get(n) or guess.shape(n, s.sizes, [s.names.get(i, "") for i in range(len(s.sizes))])
+        n: requested.get(n) or guess.shape(n, s.sizes, [s.names.get(i, "") for i in range(len(s.sizes))])
         for n, s in model.signatures().items()
     }
     if guess.guessed:
@@ -126,4 +132,4 @@ def _feeds(args: Namespace) -> dict[str, Array]:
 
 
 SEARCHES: Final = {"precision": precision, "reduce": reduce}
-COMMAND = Command("find layers that need float32, or the part of a model that fails", options, run)
+COMMAND = Command("find layers that need float32, or the smallest part of a model that fails", options, run)

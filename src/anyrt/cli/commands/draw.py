@@ -1,10 +1,12 @@
-"""`anyrt draw NETWORK -o FILE`: draw a network, with layers as boxes and kernels as frames around them.
+"""`anyrt draw NETWORK -o FILE`: draw a network's layers, kernels and tensors.
 
-anyrt draw net.plan -o net.svg            a picture for a browser or a document
-anyrt draw net.py -o net.html --profile   a page with the time of each kernel
+anyrt draw net.plan -o net.svg            draw a picture
+anyrt draw net.py -o net.html --profile   add the time of each kernel
 
-A wire between two frames is a tensor that one kernel stores and others load. Tensors inside a frame stay in
-registers. A dashed box is a part of a layer, or a layer that an earlier kernel also computes.
+Layers are boxes, and kernels are frames around them. A wire between two
+frames is a tensor that one kernel stores and others load. Tensors inside a
+frame stay in registers. A dashed box is a part of a layer, or a layer that an
+earlier kernel also computes.
 """
 
 from __future__ import annotations
@@ -78,7 +80,7 @@ def drawn(network: str, profile: bool) -> tuple[Picture, list[str], list[float] 
         every = kernel_milliseconds(plan, lowered.graph, sizes)
         times = [every.get(name, 0.0) for name in picture.frames]
         turns = [(name, every[name]) for name, _ in picture.regions if name in every]
-        notes += [f"{ms:.3g} ms in all turns of {name}" for name, ms in turns]
+        notes += [f"{ms:.3g} ms in all iterations of {name}" for name, ms in turns]
         total = sum(times) + sum(ms for _, ms in turns)
         notes.append(f"{total:.3g} ms: the sum of the medians of {RUNS} runs, kernel by kernel")
     return picture, notes, times
@@ -92,7 +94,7 @@ def _notes(picture: Picture, is_dynamic: bool) -> Iterator[str]:
         yield "dashed: a part of a layer, or a layer that an earlier kernel also computes"
     if picture.left_out:
         more = f" and {len(picture.left_out) - NAMES} more" if len(picture.left_out) > NAMES else ""
-        yield f"nothing is computed for {', '.join(picture.left_out[:NAMES])}{more}"
+        yield f"no kernel computes {', '.join(picture.left_out[:NAMES])}{more}"
 
 
 def _counts(picture: Picture) -> str:

@@ -1,10 +1,12 @@
-"""`anyrt explain NETWORK`: show a network on one page, or at each stage from the graph to the assembly.
+"""`anyrt explain NETWORK`: show a network on one page, or stage by stage.
 
-anyrt explain net.py                        layers and kernels of the network that define(network) builds
-anyrt explain net.py --node conv            the layers with "conv" in their names, and their kernels
-anyrt explain net.py --stage all            all stages but loops and steps
-anyrt explain net.py:tiny --stage kernels   the fused kernels of the network that tiny(network) builds
-anyrt explain net.py --node norm --stage loops   the kernel after each loop transformation
+anyrt explain net.py               layers and kernels of define(network)
+anyrt explain net.py --node conv   layers with "conv" in their names
+anyrt explain net.py --stage all   the graph, the kernels … the assembly
+anyrt explain net.py:tiny --stage kernels
+                                   the fused kernels of tiny(network)
+anyrt explain net.py --node norm --stage loops
+                                   a kernel after each loop transformation
 anyrt explain net.plan --node conv1 --stage asm --cpu neon
 """
 
@@ -82,7 +84,7 @@ def _check_node(node: str, plan: Plan, graph: Graph) -> None:
     if node in {layer.name for layer in plan.layers} and node not in names_of(graph):
         got = f"{node!r}, which is not in the optimized graph"
         do = "see `--stage graph`: a pass replaced it, an equal layer computes it, or no output needs it"
-        raise ArgumentError("AR304", "--node", got, "a layer of the graph", do)
+        raise ArgumentError("AR304", "--node", got, "a layer of the optimized graph", do)
     named_like(graph, node)
 
 

@@ -1,12 +1,13 @@
 """`anyrt run NETWORK`: run one inference on arrays from files.
 
 anyrt run net.plan --input x=photo.npy --output y=result.npy
-anyrt run cnn.onnx --input photo.jpg           read the only input from an image
-anyrt run cnn.onnx --input arrays.npz          read arrays by the names of inputs
+anyrt run cnn.onnx --input photo.jpg           read the only input
+anyrt run cnn.onnx --input arrays.npz          read inputs by name
 anyrt run net.py:tiny --random                 use random inputs
-anyrt run net.plan --random --backend interp   run the kernels in the interpreter
+anyrt run net.plan --random --backend interp   use the interpreter
 
-An image is resized to the input, and scaled to 0 … 1 for float inputs; --mean and --std then normalise it.
+An image is resized to the input. For float inputs it is also scaled to 0 … 1
+and normalised with --mean and --std.
 """
 
 from __future__ import annotations
@@ -49,7 +50,13 @@ def options(parser: ArgumentParser) -> None:
     add("--mean", default="0", help="mean of an image's channels, such as 0.485,0.456,0.406")
     add("--std", default="1", help="standard deviation of its channels, such as 0.229,0.224,0.225")
     add("--output", action="append", default=[], metavar="NAME=FILE", help="write an output to a .npy file")
-    add("--plugins", action="append", default=[], metavar="FILE", help="load this plug-in library first")
+    add(
+        "--plugins",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="load this plug-in library first; repeatable",
+    )
     add("--backend", default=NATIVE, help="backend: cpu (default), interp or null")
 
 
@@ -103,14 +110,14 @@ def _missing(args: Namespace, plan: Plan, feeds: Mapping[str, Array]) -> dict[st
     if missing and not args.random:
         do = f"add --input {missing[0].name}=FILE, or --random"
         raise BindingError("AR701", missing[0].name, "no array", "an array for each input", do)
-    asked, guess = shapes(Given({"shapes": args.shapes}).pairs("shapes"), "--shapes"), Guess()
-    for name in asked:
+    requested, guess = shapes(Given({"shapes": args.shapes}).pairs("shapes"), "--shapes"), Guess()
+    for name in requested:
         if name not in {b.name for b in missing}:
             known = ", ".join(b.name for b in missing) or "none"
             raise BindingError("AR706", "--shapes", repr(name), f"an input without a file: {known}")
     out = {}
     for binding in missing:
-        shape = asked.get(binding.name) or _shape(plan, binding, guess)
+        shape = requested.get(binding.name) or _shape(plan, binding, guess)
         out[binding.name] = drawn(binding.dtype, shape, args.seed)
     if guess.guessed:
         complain(f"anyrt run: warning: {guess.text()}")
@@ -133,7 +140,7 @@ def _numbers(option: str, text: str) -> tuple[float, ...]:
     try:
         return tuple(float(word) for word in text.split(","))
     except ValueError:
-        raise ArgumentError("AR304", option, repr(text), "numbers between commas") from None
+        raise ArgumentError("AR304", option, repr(text), "numbers separated by commas") from None
 
 
 def _pairs(option: str, texts: Sequence[str]) -> list[tuple[str, str]]:
@@ -184,9 +191,9 @@ def _other(file: PlanFile, feeds: Mapping[str, Array], name: str) -> Mapping[str
         check_shape(bindings[tensor], array.shape, None)
     sizes = _sizes(file.plan, feeds)
     memory = {n: to_memory(bindings[n], x) for n, x in feeds.items()}
-    asked = job(lowered, at_most(sizes, file.plan.sym_by_name.values()))  # if data-dependent
-    external = callable_plugins(asked.external, get_plugin_registry())
-    answer = target.run(replace(asked, external=external), memory)
+    work = job(lowered, at_most(sizes, file.plan.sym_by_name.values()))  # if data-dependent
+    external = callable_plugins(work.external, get_plugin_registry())
+    answer = target.run(replace(work, external=external), memory)
     print(answer.notes)
     counts = {s.tensor for s in file.plan.symbols} - feeds.keys()
     outputs = {n: x for n, x in answer.outputs.items() if n not in counts}

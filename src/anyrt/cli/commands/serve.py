@@ -1,7 +1,9 @@
-"""`anyrt serve model.onnx`, `anyrt serve --repository DIR`: serve models over HTTP and gRPC.
+"""`anyrt serve`: serve models over HTTP and gRPC.
 
-anyrt serve model.onnx                          at http://127.0.0.1:8000/v2/models/model
+anyrt serve model.onnx
+    serve one model at http://127.0.0.1:8000/v2/models/model
 anyrt serve --repository models --grpc-port 8001
+    serve all models of a folder, over gRPC too
 """
 
 from __future__ import annotations
@@ -25,30 +27,53 @@ def options(parser: ArgumentParser) -> None:
     parser.description = __doc__
     add = parser.add_argument
     add("model", nargs="?", type=Path, help="an ONNX model or a plan")
-    add("--repository", type=Path, metavar="DIR", help="a folder of NAME/VERSION/model.onnx or model.plan")
-    add("--name", help="the name of MODEL in requests; its file's where none is given")
-    add("--host", default="127.0.0.1", help="the address to listen at (127.0.0.1)")
-    add("--port", type=int, default=8000, help="of HTTP (8000)")
-    add("--grpc-port", type=int, help="of gRPC, which is off unless this is given")
+    add("--repository", type=Path, metavar="DIR", help="folder with NAME/VERSION/model.onnx or model.plan")
+    add("--name", help="name of MODEL in requests (default: name of its file)")
+    add("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    add("--port", type=int, default=8000, help="HTTP port (default: %(default)s)")
+    add("--grpc-port", type=int, help="gRPC port (default: no gRPC)")
+    add("--allow-host", action="append", default=[], metavar="NAME", help="accept this Host header, too")
+    add("--token-file", type=Path, help=f"file with the token that requests need (default: {TOKEN})")
+    add("--tls-certificate", type=Path, help="certificate, a PEM file; needs --tls-key")
+    add("--tls-key", type=Path, help="private key, a PEM file; needs --tls-certificate")
+    add("--repository-control", action="store_true", help="allow requests to load and unload models")
     add(
-        "--allow-host", action="append", default=[], metavar="NAME", help="answer requests for this Host, too"
+        "--max-batch-size", type=int, default=0, help="join requests up to this many rows (default: 0, never)"
     )
-    add("--token-file", type=Path, help=f"a file with the token that requests need; or {TOKEN} has it")
-    add("--tls-certificate", type=Path, help="a PEM file; with --tls-key")
-    add("--tls-key", type=Path, help="a PEM file")
-    add("--repository-control", action="store_true", help="let requests load and unload models")
-    add("--max-batch-size", type=int, default=0, help="rows that requests for MODEL are joined to (0: never)")
-    add("--batch-delay-us", type=int, default=0, help="how long a request waits for others (0)")
-    add("--batch-invariant", action="store_true", help="join requests only if a trial kept their bits")
-    add("--instances", type=int, default=1, help="runs of MODEL at once (1)")
-    add("--threads", type=int, help="of one run")
-    add("--max-body-mb", type=int, default=64, help="the largest body of a request (64)")
-    add("--max-queue", type=int, default=256, help="requests that may wait for a model (256)")
-    add("--timeout-seconds", type=float, default=60.0, help="how long a request may take (60)")
-    add("--slow-seconds", type=float, default=30.0, help="how long a body may take to arrive (30)")
-    add("--drain-seconds", type=float, default=30.0, help="how long SIGTERM waits for requests (30)")
-    add("--no-page", action="store_true", help="leave out the page at /, where people see and try the models")
-    add("--log-requests", action="store_true", help="a line of JSON for each request")
+    add(
+        "--batch-delay-us",
+        type=int,
+        default=0,
+        help="microseconds that a request waits for others (default: 0)",
+    )
+    add(
+        "--batch-invariant",
+        action="store_true",
+        help="join requests only if that does not change their results",
+    )
+    add("--instances", type=int, default=1, help="concurrent inferences of MODEL (default: 1)")
+    add("--threads", type=int, help="threads of one inference (default: those of the machine)")
+    add("--max-body-mb", type=int, default=64, help="maximum size of a request in MB (default: 64)")
+    add(
+        "--max-queue",
+        type=int,
+        default=256,
+        help="maximum number of waiting requests per model (default: 256)",
+    )
+    add("--timeout-seconds", type=float, default=60.0, help="time limit of a request (default: 60)")
+    add("--slow-seconds", type=float, default=30.0, help="time limit for receiving a body (default: 30)")
+    add(
+        "--drain-seconds",
+        type=float,
+        default=30.0,
+        help="time to finish requests after SIGTERM (default: 30)",
+    )
+    add(
+        "--no-page",
+        action="store_true",
+        help="do not serve the page at /, which lists the models and runs them",
+    )
+    add("--log-requests", action="store_true", help="log each request as a line of JSON")
 
 
 def run(args: Namespace) -> None:
@@ -59,7 +84,7 @@ def run(args: Namespace) -> None:
         from anyrt.serve.run import Ports, serve
     except ModuleNotFoundError as error:
         got, do = f"no module {error.name}", "pip install anyrt[serve]"
-        raise ArgumentError("AR304", "anyrt serve", got, "the packages of the extra serve", do) from None
+        raise ArgumentError("AR304", "anyrt serve", got, "the packages of anyrt[serve]", do) from None
     limits = Limits(
         body_bytes=args.max_body_mb << 20,
         queue=args.max_queue,
@@ -81,13 +106,15 @@ def run(args: Namespace) -> None:
         has_page=not args.no_page,
     )
     if (ports.certificate is None) != (ports.key is None):
-        raise ArgumentError("AR304", "anyrt serve", "one of --tls-certificate and --tls-key", "both or none")
+        raise ArgumentError(
+            "AR304", "anyrt serve", "only one of --tls-certificate and --tls-key", "both or neither"
+        )
     _trace()
     serve(_source(args), ports, Options(args.threads, limits))
 
 
 def _trace() -> None:
-    """Export traces if OpenTelemetry's variables say so; a log line says if its packages are missing."""
+    """Export traces if the variables of OpenTelemetry are set; log a line if its packages are missing."""
     from anyrt.serve.logs import log
 
     endpoints = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
@@ -111,7 +138,10 @@ def _source(args: Namespace) -> Source:
 
     if (args.model is None) == (args.repository is None):
         raise ArgumentError(
-            "AR304", "anyrt serve", "no model" if args.model is None else "both", "MODEL or --repository DIR"
+            "AR304",
+            "anyrt serve",
+            "no model" if args.model is None else "MODEL and --repository",
+            "one of MODEL and --repository",
         )
     if args.repository is not None:
         if not args.repository.is_dir():
@@ -119,7 +149,9 @@ def _source(args: Namespace) -> Source:
         return Source(root=args.repository)
     name = args.name or args.model.stem
     if not NAME.fullmatch(name):
-        raise ArgumentError("AR304", "--name", repr(name), f"a name like {NAME.pattern}", "give --name NAME")
+        raise ArgumentError(
+            "AR304", "--name", repr(name), f"a name that matches {NAME.pattern}", "add --name NAME"
+        )
     settings = Settings(
         max_batch_size=args.max_batch_size,
         delay_seconds=args.batch_delay_us / 1e6,
@@ -130,7 +162,7 @@ def _source(args: Namespace) -> Source:
 
 
 def _token(path: Path | None) -> str | None:
-    """The token in a file, otherwise that of the environment; None if there is neither."""
+    """The token in the file, otherwise that of the environment variable; None if there is neither."""
     text = os.environ.get(TOKEN, "") if path is None else path.read_text()
     token = text.strip()
     if path is not None and not token:
@@ -138,4 +170,4 @@ def _token(path: Path | None) -> str | None:
     return token or None
 
 
-COMMAND = Command("answer requests for models over HTTP and gRPC", options, run, json=False)
+COMMAND = Command("serve models over HTTP and gRPC", options, run, json=False)

@@ -112,9 +112,9 @@ def _configure(options: Given, config: IBuilderConfig) -> None:
         raise ArgumentError(
             "AR304", "--precisionConstraints", repr(constraint), "none, prefer or obey", "use one of these"
         )
-    asked = CONSTRAINTS[constraint]
-    if asked is not None:
-        config.set_flag(asked)
+    flag = CONSTRAINTS[constraint]
+    if flag is not None:
+        config.set_flag(flag)
     config.plugins_to_serialize = options.each("setPluginsToSerialize")
     config.builder_optimization_level = options.count("builderOptimizationLevel", 3)
     words = {v.name.lower(): v for v in ProfilingVerbosity}
@@ -165,12 +165,12 @@ def _mark_debug(options: Given, network: INetworkDefinition) -> None:
     """Mark the tensors that --markDebug names."""
     if options.has("markUnfusedTensorsAsDebugTensors"):
         network.mark_unfused_tensors_as_debug_tensors()
-    asked = [name for name in options.text("markDebug").split(",") if name]
-    if not asked:
+    names = [name for name in options.text("markDebug").split(",") if name]
+    if not names:
         return
     tensors = {t.name: t for t in map(network.get_input, range(network.num_inputs))}
     tensors |= {t.name: t for layer in network for t in map(layer.get_output, range(layer.num_outputs))}
-    for name in asked:
+    for name in names:
         if name not in tensors:
             near = get_close_matches(name, tensors, 3)
             do = f"did you mean {', '.join(near)}?" if near else "`anyrt inspect` lists them"

@@ -82,7 +82,7 @@ class File(IInt8Calibrator):
             self._batches[0].append(numbers.astype(numpy_dtype(tensor.element_type)))
 
     def get_algorithm(self) -> CalibrationAlgoType:
-        """That of the cache."""
+        """The algorithm that wrote the cache."""
         first = (self._cache or b"").partition(b"\n")[0].decode(errors="replace").strip()
         kinds = (kind for kind, name in NAMES.items() if first.endswith(f"-{name}"))
         return next(kinds, CalibrationAlgoType.ENTROPY_CALIBRATION_2)

@@ -46,7 +46,7 @@ class Files(IDebugListener):
     def process_debug_tensor(
         self, addr: int, location: TensorLocation, type: DataType, shape: Dims, name: str, stream: int
     ) -> bool:
-        """One tensor, to each of its files."""
+        """Write one tensor to each of its files."""
         count = int(np.prod(tuple(shape), dtype=np.int64))
         data = ctypes.string_at(addr, storage_bytes(type, count))
         if name in self.files:

@@ -16,8 +16,8 @@ from anyrt.core.errors import ArgumentError, NotSupportedError
 
 VALUE: Final = "value"
 SWITCH: Final = "switch"
-EITHER: Final = "either"  # a switch that may have a value
-REPEATED: Final = "repeated"  # a value that may be given several times
+EITHER: Final = "either"  # a switch with an optional value
+REPEATED: Final = "repeated"  # an option with a value that may be repeated
 
 WIDTH = 80  # columns of --help
 
@@ -184,8 +184,8 @@ FLAGS: Final[dict[str, Flag]] = {
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """The options of a command line; `idle`: those without an effect, each with the reason. `profiles`: those
-    behind a --profile=N, by N."""
+    """The options of a command line. `idle`: those without an effect, each with the reason. `profiles`: those
+    that follow a --profile=N, by N."""
 
     values: dict[str, str] = field(default_factory=dict)
     idle: dict[str, str] = field(default_factory=dict)
@@ -257,7 +257,9 @@ def read(words: Sequence[str]) -> Given:
         if flag.kind in (VALUE, REPEATED) and not equals:
             raise ArgumentError("AR304", word, "no value", "a value", f"write --{name}=VALUE")
         if flag.kind == SWITCH and equals and value not in ("", "1", "true"):
-            raise ArgumentError("AR304", word, f"the value {value!r}", "no value", f"write --{name}")
+            raise ArgumentError(
+                "AR304", word, f"the value {value!r}", "a switch without a value", f"write --{name}"
+            )
         if name in ("minShapes", "optShapes", "maxShapes") and options.has("profile"):
             options.profiles.setdefault(options.count("profile", 0), {})[name] = value
             continue

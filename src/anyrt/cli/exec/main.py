@@ -132,7 +132,7 @@ def _engine(options: Given, lines: Lines) -> ICudaEngine:
             "AR304",
             "anyrt exec",
             "neither or both of --onnx and --loadEngine",
-            "one of them",
+            "one of --onnx and --loadEngine",
             "write --onnx=model.onnx",
         )
     runtime = Runtime(lines)
@@ -175,7 +175,7 @@ def _infer(options: Given, engine: ICudaEngine, lines: Lines) -> Results:
             lines.say(f"Created {'x'.join(map(str, array.shape)) or 'scalar'} {array.dtype} for {name}")
     if streams[0].guessed:
         shapes = ",".join(streams[0].guessed)
-        text = f"Dynamic dimensions without shapes are overridden to 1: --shapes={shapes} is what was taken"
+        text = f"Dynamic dimensions without shapes are overridden to 1: --shapes={shapes}"
         lines.say(text, Severity.WARNING)
     save_debug_tensors(options, streams[0].context)
     lines.say("Starting inference")

@@ -19,7 +19,7 @@ ROUNDS = 10
 
 
 def show_refittable(engine: ICudaEngine, lines: Lines) -> None:
-    """Print each refittable layer and role, and the names of refittable weights."""
+    """Print each refittable layer with its roles, and the names of refittable weights."""
     refitter = _refitter("dumpRefit", engine, lines)
     lines.say("Refittable layers and weights:")
     for layer, role in zip(*refitter.get_all(), strict=True):

@@ -39,7 +39,7 @@ class Grown(IOutputAllocator):
         return start + -start % max(alignment, 1)
 
     def notify_shape(self, tensor_name: str, shape: Dims) -> None:
-        """Keeps the shape."""
+        """Store the shape."""
         self.shape = tuple(shape)
 
 
@@ -51,7 +51,7 @@ class Totals(IProfiler):
         self.times: dict[str, list[float]] = {}
 
     def report_layer_time(self, layer_name: str, ms: float) -> None:
-        """One more time."""
+        """Add one time."""
         self.times.setdefault(layer_name, []).append(ms)
 
 
@@ -73,27 +73,27 @@ class Stream:
                 self._output(name)
 
     def _inputs(self, options: Given, names: Sequence[str], seed: int) -> None:
-        asked = shapes(options.pairs("shapes"), "--shapes") or shapes(
+        requested = shapes(options.pairs("shapes"), "--shapes") or shapes(
             options.pairs("optShapes"), "--optShapes"
         )
         files = dict(options.pairs("loadInputs"))
-        for name in {*asked, *files} - {*names}:
+        for name in {*requested, *files} - {*names}:
             got = "a shape or a file for an unknown input"
             raise BindingError("AR706", name, got, f"one of {', '.join(names)}")
         for name in names:
-            array = self._array(name, asked, files.get(name), seed)
+            array = self._array(name, requested, files.get(name), seed)
             self.context.set_input_shape(name, array.shape)
             self.context.set_tensor_address(name, array)
             self.arrays[name] = array
 
-    def _array(self, name: str, asked: Shapes, file: str | None, seed: int) -> Array:
+    def _array(self, name: str, requested: Shapes, file: str | None, seed: int) -> Array:
         engine, dtype = self.engine, self.engine.get_tensor_dtype(name)
         open_ = tuple(engine.get_tensor_shape(name))
         if engine.is_shape_inference_io(name) and file is None:
-            values = asked.get(name, (1,) * (open_[0] if open_ else 1))
+            values = requested.get(name, (1,) * (open_[0] if open_ else 1))
             return np.array(values, numpy_dtype(dtype)).reshape(open_)
-        shape = asked.get(name) if name in asked else tuple(1 if d < 0 else d for d in open_)
-        if name not in asked and file is None and -1 in open_:
+        shape = requested.get(name) if name in requested else tuple(1 if d < 0 else d for d in open_)
+        if name not in requested and file is None and -1 in open_:
             self.guessed.append(f"{name}:{'x'.join(map(str, shape or ()))}")
         assert shape is not None, "one of both"
         return drawn(dtype, shape, seed) if file is None else loaded(Path(file), dtype, shape, name)
@@ -122,7 +122,7 @@ class Stream:
         return out
 
     def run(self) -> float:
-        """One inference; returns when its call returned."""
+        """Execute one inference; returns the time at which its call returned."""
         self.context.execute_async_v3(0)
         return time.perf_counter()
 
@@ -164,7 +164,7 @@ def _runs(stream: Stream, options: Given, start: float, out: list[Run]) -> None:
 
 
 def profiled(context: IExecutionContext, runs: int) -> Totals:
-    """The times of layers over so many runs."""
+    """The times of layers over this many runs."""
     totals = Totals()
     context.profiler = totals
     for _ in range(runs):

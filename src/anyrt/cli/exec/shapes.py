@@ -40,7 +40,7 @@ def shapes(pairs: Sequence[tuple[str, str]], option: str) -> Shapes:
             out[name] = tuple(int(d) for d in text.replace("scalar", "").split("x") if d)
         except ValueError:
             raise ArgumentError(
-                "AR304", option, f"{name}:{text}", "sizes with x between them", "write NAME:1x3x224x224"
+                "AR304", option, f"{name}:{text}", "sizes separated by x", "write NAME:1x3x224x224"
             ) from None
     return out
 

@@ -15,8 +15,8 @@ from typing import Final
 
 from anyrt.plan.disk import write_atomically
 
-FIRST: Final = 20  # averages that are printed, and
-LAST: Final = 5  # those at the end
+FIRST: Final = 20  # averages that are printed at the beginning
+LAST: Final = 5  # and at the end
 
 Results = dict[str, object]  # what --json prints
 
@@ -54,8 +54,8 @@ def spread(values: Sequence[float], percents: Sequence[float]) -> str:
 
 
 def averages(runs: Sequence[Run], each: int) -> list[str]:
-    """A line for each so many inferences; of many, the first and the last, with the number of omitted
-    ones."""
+    """A line with the average of each `each` inferences; of many lines, the first and the last ones, with the
+    number of omitted lines between them."""
     starts = range(0, len(runs) - each + 1, each)
     shown = [*starts] if len(starts) <= FIRST + LAST else [*starts[:FIRST], -1, *starts[-LAST:]]
     out = []

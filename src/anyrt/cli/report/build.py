@@ -75,9 +75,9 @@ def report(source: bytes | Path, title: str, model: Path | None = None) -> str:
     }
     notes = [
         f"{counted(built.picture.layers, 'layer')} in {counted(len(built.picture.frames), 'kernel')}",
-        f"{sum(times.values()):.4g} ms, kernel by kernel",
-        f"limits of this machine in a second, measured with NumPy: {byte_count(int(1e3 * most.bytes))} of "
-        f"memory, {byte_count(int(1e3 * most.near))} near cores, {most.operations / 1e6:.4g} GFLOP",
+        f"{sum(times.values()):.4g} ms: the sum over all kernels",
+        f"limits of this machine per second, measured with NumPy: {byte_count(int(1e3 * most.bytes))} of "
+        f"memory, {byte_count(int(1e3 * most.near))} of caches near cores, {most.operations / 1e6:.4g} GFLOP",
     ]
     drawing, drawn_notes = drawn(built.picture, times)
     notes += drawn_notes
@@ -88,10 +88,10 @@ def drawn(picture: Picture, times: Mapping[str, float]) -> tuple[str, list[str]]
     """The drawing of a network, with repeated blocks drawn once, and its notes."""
     shown = folded(picture) if len(picture.frames) > WHOLE else picture
     if len(shown.frames) > DRAWN:
-        return "", [f"no drawing: {len(shown.frames)} kernels are too many"]
+        return "", [f"no drawing: {len(shown.frames)} kernels exceed the limit of {DRAWN}"]
     is_folded = len(shown.frames) < len(picture.frames)
     notes = [
-        f"drawn: {len(shown.frames)} kernels, of which those with × stand for as many blocks"
+        f"drawn: {len(shown.frames)} kernels; a kernel with ×N represents the same kernel of N equal blocks"
     ] * is_folded
     return svg(shown, (), None if is_folded else [times.get(n, 0.0) for n in shown.frames]), notes
 
@@ -104,11 +104,11 @@ def model_errors(path: Path) -> tuple[str, list[Json]]:
             model = load_model(path, layers)
             feeds = model.inputs({n: _sizes(s.sizes) for n, s in model.signatures().items()})
             name, other = runner(None)
-            got, wanted = model.session().run(feeds), other(model, feeds)
+            outputs, expected = model.session().run(feeds), other(model, feeds)
         except failures() as error:
-            note = f"nothing: {error}"
+            note = f"no other runtime: {error}"
             continue
-        rows = [compare(n, got[n], wanted[n], RTOL, ATOL) for n in model.outputs if n in wanted]
+        rows = [compare(n, outputs[n], expected[n], RTOL, ATOL) for n in model.outputs if n in expected]
         return name, [_finite(asdict(row)) for row in rows]
     return note, []
 
@@ -125,13 +125,13 @@ def plan_errors(built: facts.Built) -> tuple[str, list[Json]]:
 
     engine = Runtime(Logger(Severity.INTERNAL_ERROR)).deserialize_cuda_engine(built.source)
     feeds = random_inputs(built.lowered.graph, built.sizes)
-    got, graph = engine.run(**feeds), built.lowered.graph
+    outputs, graph = engine.run(**feeds), built.lowered.graph
     held = {value: feeds[name] for name, value in graph.inputs}
     rows = list[Json]()
     for name, value in graph.outputs:
-        if name in got:
-            wanted = np.asarray(reference(value, held, built.sizes).array)
-            rows.append(_finite(asdict(compare(name, got[name], wanted, RTOL, ATOL))))
+        if name in outputs:
+            expected = np.asarray(reference(value, held, built.sizes).array)
+            rows.append(_finite(asdict(compare(name, outputs[name], expected, RTOL, ATOL))))
     return "the graph in float64", rows
 
 

@@ -98,7 +98,8 @@ class Built:
 
 
 def limits() -> Limits:
-    """Measured with NumPy: copying beyond the caches, on each core inside them, and a product of matrices."""
+    """Measure the limits with NumPy: a copy larger than the caches, a copy inside them on each core, and a
+    product of matrices."""
     machine, a = this_machine(read_flags()), np.ones((MATRIX, MATRIX), np.float32)
     multiplied = _least(lambda: a @ a)
     operations = 2 * MATRIX**3 / multiplied / 1e3
@@ -106,7 +107,7 @@ def limits() -> Limits:
 
 
 def _copied(nbytes: int) -> float:
-    """Bytes that are read and written per millisecond."""
+    """Bytes read and written per millisecond by a copy of `nbytes`."""
     source, target = np.ones(nbytes // 4, np.float32), np.empty(nbytes // 4, np.float32)
     return 2 * nbytes / _least(lambda: np.copyto(target, source)) / 1e3
 

@@ -22,7 +22,7 @@ def page(title: str, facts: Mapping[str, Json], drawing: str, notes: Sequence[st
         ("Problems", _problems(facts)),
         (
             "Drawing",
-            f'<div id="drawing">{drawing}</div>' if drawing else "<p>left out: see the kernels below</p>",
+            f'<div id="drawing">{drawing}</div>' if drawing else "<p>omitted: see the kernels below</p>",
         ),
         ("Kernels by time", _kernels(facts)),
         ("Layers by time", _table("layer", ("name", "kind", "ms"), _rows(facts, "layers", "ms"))),
@@ -113,7 +113,7 @@ def _errors(facts: Mapping[str, Json]) -> str:
 def _memory(facts: Mapping[str, Json]) -> str:
     rows = [r for r in _list(facts, "memory") if isinstance(r, dict)]
     sizes = [float(str(r["bytes"])) for r in rows]
-    most = f"<p>at most {byte_count(int(max(sizes)))}, after each step</p>" if sizes else ""
+    most = f"<p>memory after each step; maximum {byte_count(int(max(sizes)))}</p>" if sizes else ""
     return most + _bars(sizes, [str(r["step"]) for r in rows])
 
 
@@ -126,12 +126,12 @@ def _histogram(times: Sequence[float]) -> str:
     for t in times:
         counts[min(BARS - 1, int((t - low) / width))] += 1
     middle = sorted(times)[len(times) // 2]
-    summary = f"{len(times)} inferences: least {low:.4g} ms, median {middle:.4g} ms, most {high:.4g} ms"
+    summary = f"{len(times)} inferences: minimum {low:.4g} ms, median {middle:.4g} ms, maximum {high:.4g} ms"
     return f"<p>{summary}</p>{_bars(counts, [f'{low + n * width:.4g} ms' for n in range(BARS)])}"
 
 
 def _bars(values: Sequence[float], titles: Sequence[str] = ()) -> str:
-    """A bar chart as high as the picture."""
+    """A bar chart; the largest value has the full height."""
     most, wide = max((v for v in values if v < float("inf")), default=0.0) or 1.0, 640 / max(len(values), 1)
     bars = "".join(
         f'<rect class="bar" x="{n * wide:.1f}" width="{max(wide - 0.5, 0.3):.1f}" '
