@@ -1,1 +1,2 @@
-"""Host memory as a device: allocation, streams, events, captured work; how CUDA's functions answer."""
+"""Host memory as a device: allocations, streams, events, captured work; the return values of CUDA's
+functions."""

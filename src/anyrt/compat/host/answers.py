@@ -1,4 +1,5 @@
-"""A function that gives values or raises becomes one that gives a code and the values, as in cuda-python.
+"""Wraps a function that returns values or raises: the wrapper returns a code and the values, as in
+cuda-python.
 
 >>> from enum import IntEnum
 >>> Result = IntEnum("Result", {"SUCCESS": 0, "INVALID_VALUE": 1})
@@ -22,19 +23,20 @@ from typing import ParamSpec, TypeAlias
 from anyrt.compat.host.device import DeviceFault, Fault
 
 P = ParamSpec("P")
-# What follows the code depends on the function; a program unpacks it.
+# Any: the values after the code depend on the function; a program unpacks them.
 Answer: TypeAlias = tuple[object, ...]
 
 
 def forget(code: IntEnum) -> None:
-    """Take no note of a failure."""
+    """Ignore a failure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answering:
-    """A decorator; `codes` translates faults and None, which is success; `note` hears of every failure.
+    """A decorator. `codes` maps faults to codes, and None to the code of success; `note` is called with the
+    code of each failure.
 
-    The function gives `outputs` values; after a failure there is a None for each.
+    The function returns `outputs` values; after a failure each of them is None.
     """
 
     codes: Mapping[Fault | None, IntEnum]
@@ -42,7 +44,7 @@ class Answering:
     note: Callable[[IntEnum], None] = forget
 
     def __call__(self, call: Callable[P, object]) -> Callable[P, Answer]:
-        """The function that a program sees."""
+        """The function that a program calls."""
 
         @wraps(call)
         def answer(*args: P.args, **kwargs: P.kwargs) -> Answer:

@@ -1,4 +1,4 @@
-"""Streams that are captured: what is done on them is noted for a graph, as CUDA does, and done at its launch.
+"""Captured streams: their work is recorded in a graph, as in CUDA, and executed when the graph is launched.
 
 >>> captures, out = Captures(), []
 >>> captures.begin(16)
@@ -20,13 +20,13 @@ from anyrt.api.run.context import IExecutionContext
 from anyrt.core.enums import TensorIOMode
 from anyrt.core.errors import NotSupportedError
 
-# One that answers False has failed, as a run does.
+# A step that returns False has failed, like an inference.
 Step: TypeAlias = Callable[[], object]
 Steps: TypeAlias = tuple[Step, ...]
 
 
 class Captures:
-    """Which streams are captured, and the notes of each capture, which streams that wait for others share."""
+    """The captured streams with their recorded steps; streams that wait for one another share a capture."""
 
     def __init__(self) -> None:
         self._notes: dict[int, list[Step]] = {}
@@ -35,11 +35,11 @@ class Captures:
         self._watches = False
 
     def of(self, stream: SupportsIndex | None) -> list[Step] | None:
-        """The notes of a stream, if it is captured."""
+        """The recorded steps of a stream; None if it is not captured."""
         return self._notes.get(0 if stream is None else int(stream)) if self._notes else None
 
     def note(self, stream: SupportsIndex | None, step: Step) -> bool:
-        """Whether a stream is captured; then the step is noted."""
+        """Record the step if the stream is captured; returns whether it is."""
         notes = self.of(stream)
         if notes is None:
             return False
@@ -47,7 +47,7 @@ class Captures:
         return True
 
     def begin(self, stream: SupportsIndex) -> None:
-        """Capture a stream from now on, and what engines do on it."""
+        """Begin to capture a stream, including the work of engines on it."""
         with self._lock:
             if not self._watches:
                 _watch_engines(self)
@@ -55,20 +55,20 @@ class Captures:
         self._notes[int(stream)] = []
 
     def mark(self, event: SupportsIndex, stream: SupportsIndex | None) -> None:
-        """An event belongs to the capture of the stream that has recorded it."""
+        """Assign an event to the capture of the stream that records it."""
         notes = self.of(stream)
         self._events.pop(int(event), None)
         if notes is not None:
             self._events[int(event)] = notes
 
     def join(self, stream: SupportsIndex | None, event: SupportsIndex) -> None:
-        """A stream that waits for an event of a capture becomes part of it."""
+        """Add a stream to a capture when it waits for an event of that capture."""
         notes = self._events.get(int(event))
         if notes is not None:
             self._notes[0 if stream is None else int(stream)] = notes
 
     def end(self, stream: SupportsIndex) -> Steps | None:
-        """What was noted, for all streams of the capture; None when there is none."""
+        """End the capture and return the recorded steps of all its streams; None if there is no capture."""
         notes = self.of(stream)
         if notes is None:
             return None
@@ -78,7 +78,7 @@ class Captures:
 
 
 def _watch_engines(captures: Captures) -> None:
-    """Have contexts ask from now on whether their stream is captured: others do not pay for the question."""
+    """Make contexts check whether their stream is captured; processes without a capture skip this check."""
     run = IExecutionContext.execute_async_v3
 
     @functools.wraps(run)
@@ -87,14 +87,14 @@ def _watch_engines(captures: Captures) -> None:
             return run(self, stream_handle)
         again = _copied(self)
         if again is None:
-            return run(self, stream_handle)  # which says what is missing
+            return run(self, stream_handle)  # which reports what is missing
         return captures.note(stream_handle, lambda: again.execute_async_v3(0))
 
     IExecutionContext.execute_async_v3 = execute_async_v3  # type: ignore[method-assign]
 
 
 def _copied(context: IExecutionContext) -> IExecutionContext | None:
-    """A context as this one is now, since a graph keeps shapes and addresses; None where some are missing."""
+    """A copy of a context, since a graph keeps shapes and addresses; None if some of these are missing."""
     engine = context.engine
     copied = engine.create_execution_context()
     if copied is None:

@@ -1,8 +1,9 @@
-"""A device made of host memory: what the stand-ins for cuda-python and pycuda share.
+"""A device in host memory, which the stand-ins for cuda-python and pycuda share.
 
-Addresses are real addresses of this process, so that an engine can use them. Work happens at once: a copy has
-ended when the call returns, and a stream is only a number, unless it is captured (`capture.py`): then work is
-noted for a graph. Wrong use raises `DeviceFault`, which each stand-in turns into its own library's error.
+Addresses are real addresses of this process, so that an engine can use them. Work is synchronous: a copy is
+complete when the call returns. A stream is only a number, unless it is captured (`capture.py`): then its work
+is recorded in a graph. Invalid use raises `DeviceFault`, which each stand-in translates to the error of its
+library.
 
 >>> device = Device()
 >>> p = device.allocate(16)
@@ -36,15 +37,15 @@ from anyrt.runtime.reach import freed, lack, tell_rooms
 NAME = "AnyRT host memory"
 COMPUTE_CAPABILITY = (8, 0)
 CUDA_VERSION = 12080
-# A place in the form that programs take apart.
+# A PCI address in the form that programs parse.
 BUS = "0000:00:00.0"
-# What cudaMalloc promises; programs hand such addresses on as aligned.
+# The alignment that cudaMalloc guarantees; programs rely on it.
 ALIGNMENT = 256
-# Blocks that were given back are held up to here, so that they are known as such, and are nobody else's. The
-# memory of a larger one goes back to the system at once (M_MMAP_THRESHOLD of malloc is 32 MiB at most).
+# Freed blocks are kept up to this total size. Their addresses are not reused, so that a use after free is
+# detected. The system unmaps larger blocks at once (M_MMAP_THRESHOLD of malloc is at most 32 MiB).
 HELD_BYTES = 32 << 20
 HELD_BLOCKS = 4096
-# Device attributes under the numbers that cudaDeviceAttr and CUdevice_attribute share.
+# Device attributes, by the numbers that cudaDeviceAttr and CUdevice_attribute share.
 ATTRIBUTES = {
     1: 1024,  # threads per block
     8: 48 << 10,  # shared memory per block
@@ -64,18 +65,18 @@ ATTRIBUTES = {
 }
 
 Pointer = object
-"""An address, or an array or buffer whose memory is meant; None is address 0."""
+"""An address, or an array or buffer that stands for its memory; None is address 0."""
 
 
 class Fault(Enum):
-    """What went wrong, for translation into a library's own codes."""
+    """The kind of an error, which each stand-in translates to its own codes."""
 
     INVALID_VALUE, OUT_OF_MEMORY, INVALID_DEVICE, INVALID_HANDLE = range(4)
     IS_CAPTURED, IS_NOT_CAPTURED, LAUNCH_FAILED, NOT_SUPPORTED = range(4, 8)
 
 
 class DeviceFault(Exception):
-    """A call that the device refuses."""
+    """The device rejects a call."""
 
     def __init__(self, fault: Fault) -> None:
         super().__init__(fault.name)
@@ -93,7 +94,7 @@ class Block:
 
 
 class Blocks:
-    """Allocations by their addresses."""
+    """Allocations, sorted by address."""
 
     def __init__(self) -> None:
         self._by_address: dict[int, Block] = {}
@@ -104,36 +105,36 @@ class Blocks:
         return len(self._addresses)
 
     def add(self, block: Block) -> None:
-        """Hold one more."""
+        """Add a block."""
         self._by_address[block.address] = block
         insort(self._addresses, block.address)
         self.nbytes += block.nbytes
 
     def at(self, address: int) -> Block | None:
-        """The one that begins there."""
+        """The block that begins at an address; None if there is none."""
         return self._by_address.get(address)
 
     def around(self, address: int) -> Block | None:
-        """The one that an address lies in."""
+        """The block that contains an address; None if there is none."""
         k = bisect_right(self._addresses, address) - 1
         block = self._by_address[self._addresses[k]] if k >= 0 else None
         return block if block is not None and address < block.address + block.nbytes else None
 
     def pop(self, address: int) -> Block:
-        """Hold the one that begins there no more."""
+        """Remove and return the block that begins at an address."""
         block = self._by_address.pop(address)
         self._addresses.pop(bisect_right(self._addresses, address) - 1)
         self.nbytes -= block.nbytes
         return block
 
     def pop_oldest(self) -> Block:
-        """Hold the one no more that is held the longest."""
+        """Remove and return the block that was added first."""
         return self.pop(next(iter(self._by_address)))
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Memory named by a caller; `nbytes` is None where only an address was given."""
+    """The memory that a caller passes; `nbytes` is None if the caller passed only an address."""
 
     address: int
     nbytes: int | None
@@ -142,32 +143,32 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A point in time, None until it is recorded."""
+    """An event: the time at which it was recorded, None before."""
 
     seconds: float | None
     timed: bool
 
 
 def total_memory() -> int:
-    """Bytes of memory in this machine."""
+    """The memory of this machine in bytes."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def free_memory() -> int:
-    """Bytes of memory that are free now, or the total where the system does not say."""
+    """The free memory in bytes, or the total if the system does not report it."""
     if "SC_AVPHYS_PAGES" not in os.sysconf_names:
         return total_memory()
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
 
 
 def _address(array: npt.NDArray[np.generic]) -> int:
-    """Where an array lies; `array.ctypes` imports, which programs that free memory as they end cannot."""
+    """The address of an array. Not `array.ctypes`: it imports, which fails while the interpreter exits."""
     address: int = array.__array_interface__["data"][0]
     return address
 
 
 def span_of(pointer: Pointer) -> Span:
-    """The memory that `pointer` names."""
+    """The memory that `pointer` stands for."""
     if pointer is None:
         return Span(0, None, True)
     if isinstance(pointer, np.ndarray):
@@ -177,7 +178,7 @@ def span_of(pointer: Pointer) -> Span:
     if isinstance(pointer, SupportsIndex):
         return Span(int(pointer), None, True)
     try:
-        view = memoryview(pointer)  # type: ignore[arg-type]  # whether it is a buffer is what is being asked
+        view = memoryview(pointer)  # type: ignore[arg-type]  # this tests whether it is a buffer
         flat = np.frombuffer(view, np.uint8) if view.nbytes else np.empty(0, np.uint8)
     except (TypeError, ValueError, BufferError):
         raise DeviceFault(Fault.INVALID_VALUE) from None
@@ -185,7 +186,7 @@ def span_of(pointer: Pointer) -> Span:
 
 
 def write(buffer: Pointer, data: bytes) -> None:
-    """Write bytes to the memory of a buffer, even one that Python keeps from being written."""
+    """Write bytes to the memory of a buffer, even a read-only one."""
     span = span_of(buffer)
     room = span.nbytes
     is_short = bool(lack(span.address, len(data), writes=True)) if room is None else room < len(data)
@@ -195,7 +196,7 @@ def write(buffer: Pointer, data: bytes) -> None:
 
 
 class Device:
-    """Memory, streams and events of one device; safe to use from several threads."""
+    """The memory, streams and events of one device; thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -208,10 +209,11 @@ class Device:
         self._graphs: dict[int, Steps] = {}
         self._kept: dict[tuple[str, int], int] = {}
         self.knows_all = True
-        """Whether device memory is only what `allocate` gave: other libraries may have theirs."""
+        """Whether all device memory comes from `allocate`; False if other libraries allocate device
+        memory."""
 
     def allocate(self, nbytes: int, on_device: bool = True) -> int:
-        """The address of `nbytes` new bytes."""
+        """Allocate `nbytes` bytes and return the address."""
         if not 0 < nbytes <= total_memory():
             raise DeviceFault(Fault.OUT_OF_MEMORY if nbytes > 0 else Fault.INVALID_VALUE)
         try:
@@ -224,7 +226,7 @@ class Device:
         return address
 
     def release(self, pointer: Pointer, on_device: bool = True) -> None:
-        """Give back what `allocate` gave; address 0 is ignored."""
+        """Free memory of `allocate`; address 0 is ignored."""
         block = self._taken_out(pointer, on_device)
         if block is None:
             return
@@ -236,7 +238,7 @@ class Device:
         freed(block.address, block.nbytes)
 
     def _taken_out(self, pointer: Pointer, on_device: bool) -> Block | None:
-        """An allocation, which is none any more; None for address 0."""
+        """Remove and return an allocation; None for address 0."""
         address = span_of(pointer).address
         with self._lock:
             block = self._blocks.at(address)
@@ -245,7 +247,7 @@ class Device:
             return self._blocks.pop(address) if block is not None else None
 
     def adopt(self, pointer: Pointer, nbytes: int, flags: int = 0) -> None:
-        """Take memory of the program for host memory of the device, as it stays where it is."""
+        """Register memory of the program as host memory of the device, without a copy."""
         span = span_of(pointer)
         if not span.address or nbytes <= 0 or self.find(pointer) or lack(span.address, nbytes, writes=False):
             raise DeviceFault(Fault.INVALID_VALUE)
@@ -254,7 +256,7 @@ class Device:
             self._blocks.add(Block(span.address, nbytes, False, memory))
 
     def disown(self, pointer: Pointer) -> None:
-        """Leave to the program what `adopt` took."""
+        """Undo `adopt`."""
         if self.find(pointer) is None:
             raise DeviceFault(Fault.INVALID_VALUE)
         block = self._taken_out(pointer, on_device=False)
@@ -262,14 +264,14 @@ class Device:
             freed(block.address, block.nbytes)
 
     def find(self, pointer: Pointer) -> Block | None:
-        """The allocation that an address lies in."""
+        """The allocation that contains an address."""
         address = span_of(pointer).address
         with self._lock:
             return self._blocks.around(address)
 
     def room(self, address: int) -> int | None:
-        """Bytes from an address to the end of its allocation, 0 where that was given back; None where it lies
-        in none."""
+        """The number of bytes from an address to the end of its allocation: 0 if that was freed, None if the
+        address is in no allocation."""
         with self._lock:
             block = self._blocks.around(address)
             if block is not None:
@@ -277,7 +279,7 @@ class Device:
             return None if self._gone.around(address) is None else 0
 
     def array(self, address: int, nbytes: int) -> npt.NDArray[np.uint8]:
-        """Bytes at an address; those of an allocation stay as long as the array."""
+        """An array of the bytes at an address; it keeps their allocation alive."""
         block = self.find(address)
         if block is None:
             if lack(address, nbytes, writes=False):
@@ -287,21 +289,21 @@ class Device:
         return block.memory[start : start + nbytes]
 
     def own(self, pointer: Pointer) -> Span:
-        """The memory that an address of an allocation names; others are refused."""
+        """The allocated memory at an address; a fault for other addresses."""
         if self.find(pointer) is None:
             raise DeviceFault(Fault.INVALID_VALUE)
         return span_of(pointer)
 
     def keep(self, what: str, number: SupportsIndex, value: SupportsIndex) -> None:
-        """Keep a setting that changes nothing."""
+        """Store a setting that has no effect."""
         self._kept[what, int(number)] = int(value)
 
     def kept(self, what: str, number: SupportsIndex) -> int:
-        """A setting that was kept, or 0."""
+        """A stored setting, or 0."""
         return self._kept.get((what, int(number)), 0)
 
     def call_back(self, stream: SupportsIndex | None, function: SupportsIndex, argument: Pointer) -> None:
-        """Call a C function with an address, after all work of the stream."""
+        """Call a C function with an address as its argument, after all work of the stream."""
         self.check_stream(stream)
         call = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(int(function))
         address = span_of(argument).address
@@ -320,7 +322,7 @@ class Device:
         to_device: bool = False,
         from_device: bool = False,
     ) -> None:
-        """Copy rows of `width` bytes; each end says how many bytes there are from one to the next."""
+        """Copy rows of `width` bytes; `to_pitch` and `pitch` are the bytes between the starts of two rows."""
         target, start = span_of(to).address, span_of(source).address
         if width > min(to_pitch, pitch):
             raise DeviceFault(Fault.INVALID_VALUE)
@@ -337,7 +339,7 @@ class Device:
         to_device: bool = False,
         from_device: bool = False,
     ) -> None:
-        """Copy bytes at once; both ends must hold `nbytes`, as far as that is known."""
+        """Copy bytes synchronously; both ends must have at least `nbytes` bytes, if their size is known."""
         self.check_stream(stream)
         if not nbytes:
             return
@@ -346,14 +348,14 @@ class Device:
             start = self._checked(source, nbytes, from_device)
             if not target.writable:
                 raise DeviceFault(Fault.INVALID_VALUE)
-            # What a graph copies is held by it: the arrays, not only their addresses.
+            # A graph keeps the arrays of its copies alive, not only their addresses.
             if not self.captures.note(stream, lambda: self.copy(to, source, nbytes)):
                 ctypes.memmove(target.address, start.address, nbytes)
 
     def fill(
         self, pointer: Pointer, value: int, count: int, stream: SupportsIndex | None = None, width: int = 1
     ) -> None:
-        """Write `value`, cut to `width` bytes, `count` times into device memory."""
+        """Write `value`, truncated to `width` bytes, `count` times into device memory."""
         self.check_stream(stream)
         if not count:
             return
@@ -368,12 +370,13 @@ class Device:
                 ctypes.memmove(address, pattern * count, count * width)
 
     def _checked(self, pointer: Pointer, nbytes: int, on_device: bool, writes: bool = False) -> Span:
-        """The span of `pointer`, if `nbytes` fit and device memory is memory of ours."""
+        """The span of `pointer`, if it has `nbytes` bytes and, for device memory, is an allocation of this
+        device."""
         span = span_of(pointer)
         block = self._blocks.around(span.address)
         room = block.address + block.nbytes - span.address if block else 0
-        # What is not ours is an array of the program or a wild address, which may lead nowhere.
-        # Host memory of ours may be named as device memory: the real libraries map it to the same addresses.
+        # Other memory is an array of the program or an invalid address, which must not be accessed.
+        # Allocated host memory may be used as device memory: the real libraries map it to the same addresses.
         foreign = room <= 0
         limits = [span.nbytes, None if foreign else room]
         fits = 0 <= nbytes <= min(x for x in (*limits, nbytes) if x is not None)
@@ -384,50 +387,50 @@ class Device:
         return span
 
     def open_stream(self) -> int:
-        """The handle of a new stream."""
+        """Create a stream and return its handle."""
         with self._lock:
             handle = next(self._handles)
             self._streams.add(handle)
         return handle
 
     def check_stream(self, stream: SupportsIndex | None) -> None:
-        """Refuse a stream that does not exist; None is the default stream."""
+        """Raise a fault if a stream does not exist; None is the default stream."""
         if stream is not None and int(stream) not in self._streams:
             raise DeviceFault(Fault.INVALID_HANDLE)
 
     def finish_stream(self, stream: SupportsIndex | None = None) -> None:
-        """Return when all work of a stream has ended, as it always has; one that is captured does none."""
+        """Return at once, since all work of a stream is complete; a fault if the stream is captured."""
         self.check_stream(stream)
         if self.captures.of(stream) is not None:
             raise DeviceFault(Fault.IS_CAPTURED)
 
     def close_stream(self, stream: SupportsIndex) -> None:
-        """End a stream that `open_stream` gave."""
+        """Destroy a stream of `open_stream`."""
         with self._lock:
             if int(stream) <= 2 or int(stream) not in self._streams:
                 raise DeviceFault(Fault.INVALID_HANDLE)
             self._streams.remove(int(stream))
 
     def open_event(self, timed: bool = True) -> int:
-        """The handle of a new event."""
+        """Create an event and return its handle."""
         with self._lock:
             handle = next(self._handles)
             self._events[handle] = Event(None, timed)
         return handle
 
     def check_event(self, event: SupportsIndex) -> Event:
-        """The state of an event."""
+        """The state of an event; a fault if it does not exist."""
         if int(event) not in self._events:
             raise DeviceFault(Fault.INVALID_HANDLE)
         return self._events[int(event)]
 
     def close_event(self, event: SupportsIndex) -> None:
-        """End an event."""
+        """Destroy an event."""
         self.check_event(event)
         del self._events[int(event)]
 
     def record(self, event: SupportsIndex, stream: SupportsIndex | None = None) -> None:
-        """Let the event hold the present time: all work before it has ended."""
+        """Store the current time in an event: all earlier work is complete."""
         self.check_stream(stream)
         timed = self.check_event(event).timed
         if not self.captures.note(stream, lambda: self.record(event)):
@@ -435,27 +438,28 @@ class Device:
         self.captures.mark(event, stream)
 
     def wait(self, stream: SupportsIndex | None, event: SupportsIndex, flags: int = 0) -> None:
-        """Let a stream wait for an event: all work has ended already, and what is captured goes on there."""
+        """Make a stream wait for an event. Work is complete already; an event of a capture adds the stream to
+        it."""
         self.check_stream(stream)
         self.check_event(event)
         self.captures.join(stream, event)
 
     def elapsed_ms(self, start: SupportsIndex, end: SupportsIndex) -> float:
-        """Milliseconds between two recorded events."""
+        """The milliseconds between two recorded events."""
         first, last = self.check_event(start), self.check_event(end)
         if first.seconds is None or last.seconds is None or not (first.timed and last.timed):
             raise DeviceFault(Fault.INVALID_HANDLE)
         return (last.seconds - first.seconds) * 1e3
 
     def begin_capture(self, stream: SupportsIndex, mode: SupportsIndex = 0) -> None:
-        """Note what is done on a stream for a graph, in place of doing it."""
+        """Begin to record the work of a stream in a graph instead of executing it."""
         self.finish_stream(stream)
         if int(stream) == 0 or int(mode) not in range(3):
             raise DeviceFault(Fault.INVALID_VALUE)
         self.captures.begin(stream)
 
     def end_capture(self, stream: SupportsIndex) -> int:
-        """The handle of a graph of what was noted."""
+        """End a capture and return the handle of its graph."""
         self.check_stream(stream)
         steps = self.captures.end(stream)
         if steps is None:
@@ -463,33 +467,33 @@ class Device:
         return self._keep_graph(steps)
 
     def instantiate(self, graph: SupportsIndex) -> int:
-        """The handle of a graph that can be launched, and stays as it is."""
+        """The handle of an executable copy of a graph."""
         return self._keep_graph(self._graph(graph))
 
     def launch(self, graph: SupportsIndex, stream: SupportsIndex | None = None) -> None:
-        """Do all that a graph notes."""
+        """Execute all steps of a graph."""
         self.check_stream(stream)
         for step in self._graph(graph):
             if not self.captures.note(stream, step) and step() is False:
                 raise DeviceFault(Fault.LAUNCH_FAILED)
 
     def close_graph(self, graph: SupportsIndex) -> None:
-        """End a graph of either kind."""
+        """Destroy a graph, executable or not."""
         self._graph(graph)
         del self._graphs[int(graph)]
 
     def is_captured(self, stream: SupportsIndex) -> bool:
-        """Whether what is done on a stream is noted for a graph."""
+        """Whether a stream is captured."""
         self.check_stream(stream)
         return self.captures.of(stream) is not None
 
     def check_graph(self, graph: SupportsIndex, stream: SupportsIndex | None = None) -> None:
-        """Refuse a graph that does not exist."""
+        """Raise a fault if a graph does not exist."""
         self.check_stream(stream)
         self._graph(graph)
 
     def update_graph(self, graph: SupportsIndex, other: SupportsIndex) -> None:
-        """Have one graph do what another does."""
+        """Replace the steps of one graph by those of another."""
         self._graph(graph)
         self._graphs[int(graph)] = self._graph(other)
 
@@ -505,16 +509,16 @@ class Device:
         return handle
 
     def attribute(self, number: SupportsIndex, device: SupportsIndex = 0) -> int:
-        """A device attribute; those that are not listed are 0."""
+        """A device attribute; 0 for attributes that are not listed."""
         self.check_device(device)
         return ATTRIBUTES.get(int(number), 0)
 
     def check_device(self, device: SupportsIndex) -> None:
-        """Refuse every device but number 0."""
+        """Raise a fault for every device except number 0."""
         if int(device) != 0:
             raise DeviceFault(Fault.INVALID_DEVICE)
 
 
 DEVICE = Device()
-"""The one device of this process. It is shared state, because what it stands in for is."""
+"""The device of this process. It is shared state, like a real device."""
 tell_rooms(DEVICE.room)

@@ -1,4 +1,4 @@
-"""Functions of CUDA for code of GPUs: there is none here, and each says so by name.
+"""Functions of CUDA that need GPU code: each raises an error with its name.
 
 >>> refusing("cuLaunchKernel")()
 Traceback (most recent call last):
@@ -14,16 +14,16 @@ from anyrt.core.errors import NotSupportedError
 
 
 def refusal(name: str) -> NotSupportedError:
-    """What a function of that name raises."""
+    """The error of a function of this name."""
     do = "use NumPy or ctypes on the same memory, or a plug-in"
     return NotSupportedError("AR901", name, "code for a GPU", "code for the CPU", do)
 
 
 def refusing(name: str) -> Callable[..., NoReturn]:
-    """A function that raises."""
+    """A function that raises `refusal(name)`."""
 
     def refused(*args: object, **kwargs: object) -> NoReturn:
-        """Not possible in host memory."""
+        """Raises AR901: this needs a GPU."""
         raise refusal(name)
 
     refused.__name__ = refused.__qualname__ = name
