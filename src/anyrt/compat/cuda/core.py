@@ -25,7 +25,7 @@ from anyrt.compat.host.refusing import refusing
 
 
 class CUDAError(Exception):
-    """What cuda.core raises."""
+    """The exception of `cuda.core`."""
 
 
 @contextmanager
@@ -38,7 +38,7 @@ def _raising() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """Settings of a stream, which mean nothing here."""
+    """Options of a stream, which have no effect."""
 
     nonblocking: bool = True
     priority: int | None = None
@@ -46,7 +46,7 @@ class StreamOptions:
 
 @dataclass(frozen=True, slots=True)
 class EventOptions:
-    """Settings of an event."""
+    """Options of an event."""
 
     enable_timing: bool | None = False
     busy_waited_sync: bool | None = False
@@ -54,14 +54,14 @@ class EventOptions:
 
 
 class Event:
-    """A point in time."""
+    """An event, which stores the time at which it was recorded."""
 
     def __init__(self, options: EventOptions | None = None) -> None:
         self._timed = bool(options and options.enable_timing)
         self.handle = CUevent(DEVICE.open_event(self._timed))
 
     def __sub__(self, other: Event) -> float:
-        """Milliseconds from another event to this one."""
+        """The milliseconds from another event to this one."""
         if not (self._timed and other._timed):
             raise RuntimeError("Both Events must be created with timing enabled in order to subtract them")
         with _raising():
@@ -69,19 +69,19 @@ class Event:
 
     @property
     def is_done(self) -> bool:
-        """Whether it has happened."""
+        """Whether the event has occurred."""
         return True
 
     @property
     def is_timing_disabled(self) -> bool:
-        """Whether it has no time."""
+        """Whether the event stores no time."""
         return not self._timed
 
     def sync(self) -> None:
-        """Return when it has happened."""
+        """Return when the event has occurred."""
 
     def close(self) -> None:
-        """End it; a second time does nothing."""
+        """Destroy the object; a second call has no effect."""
         if self.handle != 0:
             DEVICE.close_event(self.handle)
             self.handle = CUevent()
@@ -91,13 +91,13 @@ class Event:
 
 
 class _HasStream(Protocol):
-    """What other libraries call a stream."""
+    """A stream of another library."""
 
     def __cuda_stream__(self) -> tuple[int, int]: ...
 
 
 class Stream:
-    """A stream; all work on it ends at once."""
+    """A stream, whose work is synchronous."""
 
     def __init__(self, handle: int | None = None) -> None:
         self._owned = handle is None
@@ -105,7 +105,7 @@ class Stream:
 
     @staticmethod
     def from_handle(handle: int) -> Stream:
-        """A stream that exists."""
+        """The stream of an existing handle."""
         return Stream(int(handle))
 
     def __cuda_stream__(self) -> tuple[int, int]:
@@ -118,29 +118,29 @@ class Stream:
 
     @property
     def device(self) -> Device:
-        """The device."""
+        """The device of the stream."""
         return Device(0)
 
     def record(self, event: Event | None = None, options: EventOptions | None = None) -> Event:
-        """An event that has the present time."""
+        """Record an event, a new one by default, and return it."""
         recorded = event or Event(options)
         with _raising():
             DEVICE.record(recorded.handle, self.handle)
         return recorded
 
     def wait(self, event_or_stream: Event | Stream) -> None:
-        """Start no work before an event, or before that of another stream has ended."""
+        """Wait for an event or for the work of another stream."""
         event = event_or_stream if isinstance(event_or_stream, Event) else event_or_stream.record()
         with _raising():
             DEVICE.wait(self.handle, event.handle)
 
     def sync(self) -> None:
-        """Return when all work has ended."""
+        """Return when all work is complete."""
         with _raising():
             DEVICE.finish_stream(self.handle)
 
     def close(self) -> None:
-        """End it; a second time does nothing."""
+        """Destroy the object; a second call has no effect."""
         if self._owned and self.handle != 0:
             DEVICE.close_stream(self.handle)
         self.handle = CUstream()
@@ -150,7 +150,7 @@ class Stream:
 
 
 class Buffer:
-    """Memory; freed when it is closed, or when the object goes."""
+    """Memory that is freed when the buffer is closed or collected."""
 
     def __init__(self, size: int, resource: MemoryResource, address: int | None = None) -> None:
         self.size, self.memory_resource = int(size), resource
@@ -164,7 +164,7 @@ class Buffer:
 
     @staticmethod
     def from_handle(ptr: SupportsIndex, size: int, mr: MemoryResource | None = None) -> Buffer:
-        """Memory of others."""
+        """A buffer over memory of another library."""
         return Buffer(size, mr or DeviceMemoryResource(), int(ptr))
 
     @property
@@ -174,16 +174,16 @@ class Buffer:
 
     @property
     def is_device_accessible(self) -> bool:
-        """Whether it is memory of the device."""
+        """Whether this is device memory."""
         return self.memory_resource.is_device_accessible
 
     @property
     def is_host_accessible(self) -> bool:
-        """Whether it was asked for as memory of the host; all memory is."""
+        """Whether this was allocated as host memory; the host can access all memory."""
         return self.memory_resource.is_host_accessible
 
     def copy_to(self, dst: Buffer | None = None, *, stream: Stream) -> Buffer:
-        """Copy all bytes to another buffer, or to a new one."""
+        """Copy all bytes to another buffer, by default a new one, and return that buffer."""
         target = dst or Buffer(self.size, self.memory_resource)
         if target.size != self.size:
             raise ValueError(f"buffer sizes mismatch between src and dst ({self.size} and {target.size})")
@@ -192,16 +192,16 @@ class Buffer:
         return target
 
     def copy_from(self, src: Buffer, *, stream: Stream) -> None:
-        """Take all bytes of another buffer."""
+        """Copy all bytes of another buffer to this one."""
         src.copy_to(self, stream=stream)
 
     def fill(self, value: int, *, stream: Stream) -> None:
-        """Fill with a byte."""
+        """Set every byte to `value`."""
         with _raising():
             DEVICE.fill(self.handle, value, self.size, stream.handle)
 
     def close(self, stream: Stream | None = None) -> None:
-        """Give the memory back; a second time does nothing."""
+        """Free the memory; a second call has no effect."""
         if self._release is not None and self.handle != 0:
             self._release(int(self.handle))
         self._release, self.handle = None, CUdeviceptr()
@@ -212,18 +212,18 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class MemoryResource:
-    """Where memory comes from."""
+    """An allocator of memory."""
 
     device_id: int = 0
     is_device_accessible: bool = True
     is_host_accessible: bool = False
 
     def allocate(self, size: int, stream: object = None) -> Buffer:
-        """New memory."""
+        """Allocate memory."""
         return Buffer(size, self)
 
     def deallocate(self, ptr: SupportsIndex, size: int, stream: object = None) -> None:
-        """Give memory back."""
+        """Free memory."""
         with _raising():
             DEVICE.release(int(ptr), not self.is_host_accessible)
 
@@ -232,18 +232,18 @@ DeviceMemoryResource = MemoryResource
 
 
 def LegacyPinnedMemoryResource() -> MemoryResource:
-    """Where memory comes from that the host uses as well."""
+    """An allocator of memory that the host can access, too."""
     return MemoryResource(is_host_accessible=True)
 
 
 def PinnedMemoryResource(options: object = None) -> MemoryResource:
-    """Where memory comes from that the host uses as well."""
+    """An allocator of memory that the host can access, too."""
     return LegacyPinnedMemoryResource()
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceProperties:
-    """What programs ask of a device."""
+    """The properties of a device that programs read."""
 
     multiprocessor_count: int = ATTRIBUTES[16]
     max_threads_per_block: int = ATTRIBUTES[1]
@@ -259,7 +259,7 @@ class DeviceProperties:
 
 @dataclass(frozen=True, slots=True)
 class ComputeCapability:
-    """The pair of numbers that names what a device can do."""
+    """The compute capability of a device: major and minor number."""
 
     major: int
     minor: int
@@ -269,7 +269,7 @@ class ComputeCapability:
 
 
 class Device:
-    """A device by number; there is number 0."""
+    """A device by its number; only number 0 exists."""
 
     def __init__(self, device_id: int | None = None) -> None:
         with _raising():
@@ -282,22 +282,22 @@ class Device:
         self.default_stream = Stream(0)
 
     def set_current(self, ctx: object = None) -> None:
-        """The device is current always."""
+        """Do nothing: the device is always current."""
 
     def create_stream(self, obj: _HasStream | None = None, options: StreamOptions | None = None) -> Stream:
-        """A new stream, or one of another library."""
+        """Create a stream, or wrap one of another library."""
         return Stream() if obj is None else Stream(obj.__cuda_stream__()[1])
 
     def create_event(self, options: EventOptions | None = None) -> Event:
-        """A new event."""
+        """Create an event."""
         return Event(options)
 
     def allocate(self, size: int, stream: object = None) -> Buffer:
-        """New memory of the device."""
+        """Allocate device memory."""
         return self.memory_resource.allocate(size, stream)
 
     def sync(self) -> None:
-        """Return when all work has ended."""
+        """Return when all work is complete."""
 
 
 LinkerOptions = ProgramOptions

@@ -1,4 +1,4 @@
-"""Programs and kernels of `cuda.core`: compiled for this machine where a C++ compiler is at hand."""
+"""Programs and kernels of `cuda.core`, which a C++ compiler compiles for this machine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from anyrt.core.errors import NotSupportedError
 
 @dataclass(frozen=True, slots=True)
 class LaunchConfig:
-    """How a kernel is launched."""
+    """The configuration of a launch: grid, block and shared memory."""
 
     grid: int | tuple[int, ...] = 1
     block: int | tuple[int, ...] = 1
@@ -23,7 +23,7 @@ class LaunchConfig:
 
 
 def ProgramOptions(**options: object) -> dict[str, object]:
-    """How a kernel is compiled: `define_macro` and `include_path` mean something here."""
+    """Options of the compiler: only `define_macro` and `include_path` have an effect."""
     return options
 
 
@@ -35,7 +35,7 @@ class Kernel:
 
 
 class ObjectCode:
-    """Kernels by name."""
+    """A compiled module, which has kernels by name."""
 
     def __init__(self, code: bytes, code_type: str = "cubin", names: Sequence[str] = ()) -> None:
         self.code, self.code_type, self._names = code, code_type, tuple(names)
@@ -43,18 +43,18 @@ class ObjectCode:
 
     @staticmethod
     def from_cubin(module: bytes, **more: object) -> ObjectCode:
-        """The kernels of an image that a program of this package made."""
+        """Load an image that this package compiled."""
         return ObjectCode(module)
 
     def get_kernel(self, name: str | bytes) -> Kernel:
-        """A kernel by name, or by the expression that made it of a template."""
+        """A kernel by its name, or by the name expression of a template instance."""
         text = name if isinstance(name, str) else name.decode()
         lowered = f"named_{self._names.index(text)}" if text in self._names else text
         return Kernel(self._module.kernel(lowered))
 
 
 class Program:
-    """The text of kernels: `Program(text, "c++").compile("cubin").get_kernel("name")`."""
+    """The source of kernels: `Program(text, "c++").compile("cubin").get_kernel("name")`."""
 
     def __init__(self, code: str, code_type: str, options: dict[str, object] | None = None) -> None:
         if code_type != "c++":
@@ -65,14 +65,14 @@ class Program:
     def compile(
         self, target_type: str = "cubin", name_expressions: Sequence[str] = (), logs: object = None
     ) -> ObjectCode:
-        """Compile it."""
+        """Compile the source."""
         flags = [f"-D{x}" for x in _defined(self.options.get("define_macro"))]
         flags += [f"-I{x}" for x in _listed(self.options.get("include_path"))]
         image = compiled(self.code, tuple(flags), tuple(name_expressions))
         return ObjectCode(image, target_type, name_expressions)
 
     def close(self) -> None:
-        """Nothing is kept."""
+        """Do nothing: a program holds no resources."""
 
 
 def _listed(items: object) -> list[object]:
@@ -80,7 +80,7 @@ def _listed(items: object) -> list[object]:
 
 
 def _defined(definitions: object) -> list[str]:
-    """Definitions: names, and pairs of a name and a value."""
+    """Macros as options of the compiler, from names and pairs of name and value."""
     return ["=".join(map(str, x)) if isinstance(x, tuple) else str(x) for x in _listed(definitions)]
 
 
@@ -89,7 +89,7 @@ class _HasStream(Protocol):
 
 
 def launch(stream: _HasStream, config: LaunchConfig, kernel: Kernel, *kernel_args: object) -> None:
-    """Call a kernel for every place. Arguments: buffers, addresses, numbers of NumPy and Python."""
+    """Execute a kernel for all threads. Arguments: buffers, addresses, numbers of NumPy and Python."""
     values = laid_out([_address(x) for x in kernel_args])
     name, sizes = kernel._code.name, kernel._code.sizes
     if len(values) != len(sizes):
@@ -100,7 +100,7 @@ def launch(stream: _HasStream, config: LaunchConfig, kernel: Kernel, *kernel_arg
 
 
 def _address(value: object) -> object:
-    """Buffers as their addresses."""
+    """The address of a buffer; other values unchanged."""
     return getattr(value, "handle", value)
 
 

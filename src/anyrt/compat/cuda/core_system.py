@@ -1,4 +1,4 @@
-"""Stand-in for `cuda.core.system`: how many devices there are.
+"""Stand-in for `cuda.core.system`: the number of devices.
 
 >>> num_devices, get_num_devices(), driver_version
 (1, 1, (12, 8))
@@ -13,10 +13,10 @@ driver_version = CUDA_VERSION // 1000, CUDA_VERSION % 1000 // 10
 
 
 def get_num_devices() -> int:
-    """One device."""
+    """The number of devices: 1."""
     return num_devices
 
 
 def get_driver_version() -> tuple[int, int]:
-    """A version of CUDA 12."""
+    """The driver version that is reported: CUDA 12."""
     return driver_version

@@ -1,6 +1,6 @@
 """Stand-in for `cuda.bindings.driver` (and `cuda.cuda`): the driver API over host memory.
 
-Every function gives a tuple whose first element is a `CUresult`; on failure the other elements are None.
+Every function returns a tuple whose first element is a `CUresult`; on failure the other elements are None.
 
 >>> err, pointer = cuMemAlloc(64)
 >>> err.name, cuMemFree(pointer)[0].name, cuMemFree(pointer)[0].name
@@ -39,7 +39,7 @@ _CONTEXT = CUcontext(0x10)
 
 @code
 def _succeed(*args: object) -> None:
-    """For calls with nothing to do: the context exists and is current, and work has always ended."""
+    """Return success. The context always exists and is current, and work is always complete."""
 
 
 cuInit = cuCtxDestroy = cuCtxDetach = cuCtxPushCurrent = cuCtxSetCurrent = cuCtxSynchronize = _succeed
@@ -71,7 +71,7 @@ cuGraphDestroy = cuGraphExecDestroy = code(DEVICE.close_graph)
 
 @code_and_value
 def cuDriverGetVersion() -> int:
-    """A version of CUDA 12."""
+    """The driver version that is reported: CUDA 12."""
     return host.CUDA_VERSION
 
 
@@ -83,13 +83,13 @@ def cuGetErrorName(error: CUresult) -> bytes:
 
 @code_and_value
 def cuGetErrorString(error: CUresult) -> bytes:
-    """The name of a code in words."""
+    """The description of a code: its name in words."""
     return words(CUresult(error).name, "CUDA_ERROR_")
 
 
 @code_and_value
 def cuDeviceGetCount() -> int:
-    """One device."""
+    """The number of devices: 1."""
     return 1
 
 
@@ -102,21 +102,21 @@ def cuDeviceGet(ordinal: int) -> CUdevice:
 
 @code_and_value
 def cuDeviceGetName(length: int, dev: SupportsIndex) -> bytes:
-    """The device's name, cut to `length` bytes."""
+    """The device's name, truncated to `length` bytes."""
     DEVICE.check_device(dev)
     return host.NAME.encode()[:length]
 
 
 @code_and_value
 def cuDeviceTotalMem(dev: SupportsIndex) -> int:
-    """Bytes of memory in this machine."""
+    """The memory of this machine in bytes."""
     DEVICE.check_device(dev)
     return host.total_memory()
 
 
 @code_and_value
 def cuCtxCreate(*args: object) -> CUcontext:
-    """The context, from (flags, device) or, as in CUDA 13, (parameters, flags, device)."""
+    """The context. Arguments: (flags, device) or, as in CUDA 13, (parameters, flags, device)."""
     if len(args) not in (2, 3):
         raise TypeError(f"cuCtxCreate takes 2 or 3 arguments, got {len(args)}")
     return _CONTEXT
@@ -146,13 +146,13 @@ def cuCtxGetDevice() -> CUdevice:
 
 @code_and_two
 def cuMemGetInfo() -> tuple[int, int]:
-    """Free and total bytes."""
+    """The free and the total memory in bytes."""
     return host.free_memory(), host.total_memory()
 
 
 @code_and_value
 def cuMemAlloc(bytesize: int, hStream: SupportsIndex | None = None) -> CUdeviceptr:
-    """New device memory."""
+    """Allocate device memory."""
     DEVICE.check_stream(hStream)
     return CUdeviceptr(DEVICE.allocate(bytesize))
 
@@ -162,14 +162,14 @@ cuMemAllocAsync = cuMemAlloc
 
 @code
 def cuMemFreeAsync(dptr: Pointer, hStream: SupportsIndex | None) -> None:
-    """Give device memory back."""
+    """Free device memory."""
     DEVICE.check_stream(hStream)
     DEVICE.release(dptr)
 
 
 @code_and_value
 def cuMemAllocHost(bytesize: int, Flags: int = 0) -> int:
-    """New host memory."""
+    """Allocate host memory."""
     return DEVICE.allocate(bytesize, on_device=False)
 
 
@@ -178,7 +178,7 @@ cuMemHostAlloc = cuMemAllocHost
 
 @code_and_value
 def cuStreamCreate(Flags: int, priority: int = 0) -> CUstream:
-    """A new stream."""
+    """Create a stream."""
     return CUstream(DEVICE.open_stream())
 
 
@@ -187,7 +187,7 @@ cuStreamCreateWithPriority = cuStreamCreate
 
 @code_and_value
 def cuEventCreate(Flags: int) -> CUevent:
-    """A new event."""
+    """Create an event."""
     return CUevent(DEVICE.open_event(timed=not Flags & CUevent_flags.CU_EVENT_DISABLE_TIMING))
 
 
@@ -199,13 +199,13 @@ def cuStreamIsCapturing(hStream: SupportsIndex) -> CUstreamCaptureStatus:
 
 @code_and_value
 def cuStreamEndCapture(hStream: SupportsIndex) -> CUgraph:
-    """A graph of what was done on a stream since its capture began."""
+    """End the capture of a stream and return its graph."""
     return CUgraph(DEVICE.end_capture(hStream))
 
 
 @code_and_value
 def cuGraphInstantiate(hGraph: SupportsIndex, *settings: object) -> CUgraphExec:
-    """A graph that can be launched."""
+    """Instantiate a graph for launches."""
     return CUgraphExec(DEVICE.instantiate(hGraph))
 
 

@@ -1,6 +1,7 @@
-"""Modules and kernels of `cuda.bindings.driver`: what the stand-in for nvrtc compiled, called in host memory.
+"""Modules and kernels of `cuda.bindings.driver`, which the stand-in for nvrtc compiles for the host.
 
-A kernel runs when it is launched, and has ended when the call returns, but on a stream that is captured.
+A launch is synchronous: the kernel is complete when the call returns. On a captured stream the launch is
+recorded instead.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _NUMBERS: Final = itertools.count(0x10, 16)
 
 @code_and_value
 def cuModuleLoadData(image: object) -> CUmodule:
-    """Load an image that nvrtc gave; AR901 for machine code of GPUs."""
+    """Load an image of nvrtc; AR901 for GPU machine code."""
     return _loaded(image)
 
 
@@ -51,20 +52,20 @@ def _loaded(image: object) -> CUmodule:
 
 @code_and_value
 def cuModuleLoadDataEx(image: object, *options: object) -> CUmodule:
-    """The same; options are for a compiler of GPUs."""
+    """The same; the options are for a GPU compiler and have no effect."""
     return _loaded(image)
 
 
 @code
 def cuModuleUnload(hmod: SupportsIndex) -> None:
-    """Forget a module; kernels that were asked for stay as long as they are launched."""
+    """Unload a module; functions of it that a program already has stay valid."""
     if _MODULES.pop(int(hmod), None) is None:
         raise DeviceFault(Fault.INVALID_HANDLE)
 
 
 @code_and_value
 def cuModuleGetFunction(hmod: SupportsIndex, name: bytes) -> CUfunction:
-    """A kernel by name."""
+    """A kernel by its name."""
     return CUfunction(_function(hmod, name))
 
 
@@ -96,7 +97,7 @@ def cuLaunchKernel(
     kernelParams: object,
     extra: object = 0,
 ) -> None:
-    """Call a kernel for every place. `kernelParams`: an array of addresses, or (values, their ctypes)."""
+    """Execute a kernel for all threads. `kernelParams`: an array of addresses, or (values, their ctypes)."""
     kernel = _KERNELS[_known(f)]
     grid, block = (gridDimX, gridDimY, gridDimZ), (blockDimX, blockDimY, blockDimZ)
     stream = int(np.asarray(hStream).reshape(-1)[0]) if isinstance(hStream, np.ndarray) else hStream
@@ -104,7 +105,7 @@ def cuLaunchKernel(
 
 
 def copied(kernel: Kernel, arguments: object) -> list[bytes]:
-    """The bytes of a kernel's arguments, as a program gives them."""
+    """The bytes of a kernel's arguments, in each form that a program may pass."""
     if not kernel.sizes:
         return []
     if isinstance(arguments, tuple):
@@ -120,7 +121,8 @@ def copied(kernel: Kernel, arguments: object) -> list[bytes]:
 
 
 def _as(kind: object, value: object) -> bytes:
-    """A value as its type of ctypes; None is for what holds its own bytes, as addresses do."""
+    """A value as an object of its ctypes type. The type None: the value has its own bytes, such as an
+    address."""
     if kind is None:
         return bytes(ctypes.c_void_p(int(value)))  # type: ignore[call-overload]  # a handle of this package
     return bytes(kind(value))  # type: ignore[operator]  # a class of ctypes
@@ -134,7 +136,8 @@ def run(
     arguments: Sequence[bytes],
     shared: int = 0,
 ) -> None:
-    """Launch with these bytes for arguments, now or whenever the graph that is captured runs."""
+    """Execute a kernel with these bytes as arguments, now or, on a captured stream, when the graph is
+    launched."""
     if min(*grid, *block) < 1:
         raise DeviceFault(Fault.INVALID_VALUE)
     number = None if stream is None else int(stream)  # type: ignore[call-overload]  # a handle or a number
@@ -150,13 +153,13 @@ def run(
 
 @code_and_value
 def cuModuleLoad(fname: bytes | str) -> CUmodule:
-    """Load an image of a file."""
+    """Load an image from a file."""
     return _loaded(_read(fname))
 
 
 def _read(name: bytes | str) -> bytes:
     path = Path(name if isinstance(name, str) else name.decode())
-    if not os.path.isfile(path):  # which names of any length can be asked of
+    if not os.path.isfile(path):  # names of any length can be looked up in it
         raise DeviceFault(Fault.INVALID_VALUE)
     return path.read_bytes()
 
@@ -169,37 +172,37 @@ def cuLibraryLoadData(code: object, *options: object) -> CUlibrary:
 
 @code_and_value
 def cuLibraryLoadFromFile(fileName: bytes | str, *options: object) -> CUlibrary:
-    """The same of a file."""
+    """Load an image from a file as a library."""
     return CUlibrary(_loaded(_read(fileName)))
 
 
 @code_and_value
 def cuLibraryGetKernel(library: SupportsIndex, name: bytes) -> CUkernel:
-    """A kernel of a library by name."""
+    """A kernel of a library by its name."""
     return CUkernel(_function(library, name))
 
 
 @code_and_value
 def cuKernelGetFunction(kernel: SupportsIndex) -> CUfunction:
-    """A kernel as a function, which it is."""
+    """The function of a kernel: the kernel itself."""
     return CUfunction(_known(kernel))
 
 
 @code
 def cuFuncSetAttribute(hfunc: SupportsIndex, attrib: SupportsIndex, value: int) -> None:
-    """Nothing: there are no limits of shared memory to be raised."""
+    """Do nothing: shared memory has no limits to raise."""
     _known(hfunc)
 
 
 @code
 def cuFuncSetCacheConfig(hfunc: SupportsIndex, config: SupportsIndex) -> None:
-    """Nothing: there is one cache."""
+    """Do nothing: the split of the caches cannot be configured."""
     _known(hfunc)
 
 
 @code_and_value
 def cuFuncGetAttribute(attrib: SupportsIndex, hfunc: SupportsIndex) -> int:
-    """The most threads of a block; what else is asked for is 0."""
+    """The maximum number of threads of a block; 0 for every other attribute."""
     _known(hfunc)
     return 1024 if int(attrib) == CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK else 0
 

@@ -1,4 +1,4 @@
-"""Of `cuda.bindings.driver` what few programs call, and what needs a GPU, which is refused by name.
+"""Less common functions of `cuda.bindings.driver`; those that need a GPU raise AR901.
 
 >>> cuDeviceComputeCapability(0), cuCtxGetApiVersion(None)[1]
 ((<CUresult.CUDA_SUCCESS: 0>, 8, 0), 12080)
@@ -17,13 +17,13 @@ from anyrt.compat.host.device import DEVICE, DeviceFault, Fault, Pointer
 
 
 class CUmemorytype(IntEnum):
-    """Whose memory an address is in."""
+    """The kind of memory at an address."""
 
     CU_MEMORYTYPE_HOST, CU_MEMORYTYPE_DEVICE, CU_MEMORYTYPE_ARRAY, CU_MEMORYTYPE_UNIFIED = range(1, 5)
 
 
 class CUpointer_attribute(IntEnum):
-    """What may be asked of an address."""
+    """Attributes of an address."""
 
     CU_POINTER_ATTRIBUTE_CONTEXT, CU_POINTER_ATTRIBUTE_MEMORY_TYPE = 1, 2
     CU_POINTER_ATTRIBUTE_DEVICE_POINTER, CU_POINTER_ATTRIBUTE_HOST_POINTER = 3, 4
@@ -31,14 +31,14 @@ class CUpointer_attribute(IntEnum):
 
 
 class CUmemAttach_flags(IntEnum):
-    """Who uses managed memory first, which means nothing here."""
+    """The first user of managed memory, which has no effect."""
 
     CU_MEM_ATTACH_GLOBAL, CU_MEM_ATTACH_HOST, CU_MEM_ATTACH_SINGLE = 1, 2, 4
 
 
 @dataclass(frozen=True, slots=True)
 class CUuuid:
-    """The number of a device."""
+    """The UUID of a device."""
 
     bytes: bytes
 
@@ -53,7 +53,7 @@ cuLaunchHostFunc = code(DEVICE.call_back)
 
 @code
 def _nothing(*args: object) -> None:
-    """For calls that change nothing here."""
+    """Return success, without an effect."""
 
 
 cuProfilerStart = cuProfilerStop = cuDevicePrimaryCtxReset = cuDevicePrimaryCtxSetFlags = _nothing
@@ -62,59 +62,59 @@ cuCtxSetLimit = code(partial(DEVICE.keep, "limit"))
 
 @code_and_value
 def cuCtxGetLimit(limit: SupportsIndex) -> int:
-    """A limit as it was set, or 0."""
+    """A limit that was set, or 0."""
     return DEVICE.kept("limit", limit)
 
 
 @code_and_value
 def cuCtxGetApiVersion(ctx: SupportsIndex | None) -> int:
-    """A version of CUDA 12."""
+    """The version that is reported: CUDA 12."""
     return host.CUDA_VERSION
 
 
 @code_and_value
 def cuCtxGetFlags() -> int:
-    """None are set."""
+    """The flags of the context: none."""
     return 0
 
 
 @code_and_two
 def cuCtxGetStreamPriorityRange() -> tuple[int, int]:
-    """Only one, as on devices without priorities."""
+    """The range of priorities: 0 to 0, as on devices without priorities."""
     return 0, 0
 
 
 @code_and_two
 def cuDevicePrimaryCtxGetState(dev: SupportsIndex) -> tuple[int, int]:
-    """No flags; active."""
+    """The state of the primary context: no flags, active."""
     DEVICE.check_device(dev)
     return 0, 1
 
 
 @code_and_two
 def cuDeviceComputeCapability(dev: SupportsIndex) -> tuple[int, int]:
-    """Major and minor number."""
+    """The compute capability: major and minor number."""
     DEVICE.check_device(dev)
     return host.COMPUTE_CAPABILITY
 
 
 @code_and_value
 def cuDeviceGetUuid(dev: SupportsIndex) -> CUuuid:
-    """Zeros."""
+    """The UUID of the device: zeros."""
     DEVICE.check_device(dev)
     return CUuuid(bytes(16))
 
 
 @code_and_value
 def cuDeviceGetPCIBusId(length: int, dev: SupportsIndex) -> bytes:
-    """A place on no bus, cut to `length` bytes."""
+    """A PCI address that does not exist, truncated to `length` bytes."""
     DEVICE.check_device(dev)
     return host.BUS.encode()[:length]
 
 
 @code_and_value
 def cuDeviceCanAccessPeer(dev: SupportsIndex, peerDev: SupportsIndex) -> int:
-    """There is no other device."""
+    """False: there is no other device."""
     DEVICE.check_device(dev)
     DEVICE.check_device(peerDev)
     return 0
@@ -122,7 +122,7 @@ def cuDeviceCanAccessPeer(dev: SupportsIndex, peerDev: SupportsIndex) -> int:
 
 @code_and_value
 def cuStreamGetPriority(hStream: SupportsIndex) -> int:
-    """The only one."""
+    """The priority of a stream: 0."""
     DEVICE.check_stream(hStream)
     return 0
 
@@ -132,26 +132,26 @@ cuStreamGetFlags = cuStreamGetPriority
 
 @code_and_value
 def cuMemHostGetDevicePointer(p: Pointer, Flags: int) -> CUdeviceptr:
-    """The address itself."""
+    """The device address of host memory: the same address."""
     return CUdeviceptr(DEVICE.own(p).address)
 
 
 @code_and_value
 def cuMemAllocManaged(bytesize: int, flags: int) -> CUdeviceptr:
-    """New device memory, which the host can use as well."""
+    """Allocate device memory, which the host can access, too."""
     return CUdeviceptr(DEVICE.allocate(bytesize))
 
 
 @code_and_two
 def cuMemAllocPitch(WidthInBytes: int, Height: int, ElementSizeBytes: int) -> tuple[CUdeviceptr, int]:
-    """New device memory for rows, and the bytes from one to the next."""
+    """Allocate device memory for rows; returns the address and the bytes between the starts of two rows."""
     pitch = -(-WidthInBytes // 512) * 512
     return CUdeviceptr(DEVICE.allocate(pitch * Height)), pitch
 
 
 @code_and_two
 def cuMemGetAddressRange(dptr: Pointer) -> tuple[CUdeviceptr, int]:
-    """Where an allocation begins, and its bytes."""
+    """The start and the size of an allocation."""
     block = DEVICE.find(dptr)
     if block is None:
         raise DeviceFault(Fault.INVALID_VALUE)
@@ -160,7 +160,7 @@ def cuMemGetAddressRange(dptr: Pointer) -> tuple[CUdeviceptr, int]:
 
 @code_and_value
 def cuPointerGetAttribute(attribute: CUpointer_attribute, ptr: Pointer) -> object:
-    """What is known of an address of memory that was made here."""
+    """An attribute of an address in an allocation."""
     block, address = DEVICE.find(ptr), DEVICE.own(ptr).address
     match int(attribute):
         case CUpointer_attribute.CU_POINTER_ATTRIBUTE_MEMORY_TYPE:

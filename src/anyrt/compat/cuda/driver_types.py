@@ -1,4 +1,4 @@
-"""The types of `cuda.bindings.driver`: codes, flags and handles; and how its functions answer.
+"""The types of `cuda.bindings.driver`: codes, flags and handles; and the decorator of its functions.
 
 >>> CUstream(16), CUresult(1).name
 (<CUstream 0x10>, 'CUDA_ERROR_INVALID_VALUE')
@@ -14,7 +14,7 @@ from anyrt.compat.host.device import Fault
 
 
 class CUresult(IntEnum):
-    """Result codes of the driver API, as far as this stand-in gives them."""
+    """Result codes of the driver API that this stand-in returns."""
 
     CUDA_SUCCESS, CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_NOT_INITIALIZED = range(4)
     CUDA_ERROR_NO_DEVICE, CUDA_ERROR_INVALID_DEVICE = 100, 101
@@ -25,7 +25,7 @@ class CUresult(IntEnum):
 
 
 class CUdevice_attribute(IntEnum):
-    """Device attributes that programs ask for."""
+    """Device attributes that programs read."""
 
     CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 1
     CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK = 8
@@ -39,7 +39,7 @@ class CUdevice_attribute(IntEnum):
 
 
 class CUfunction_attribute(IntEnum):
-    """What may be asked of kernels, and told them."""
+    """Attributes of kernels."""
 
     CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES = range(2)
     CU_FUNC_ATTRIBUTE_NUM_REGS = 4
@@ -48,7 +48,7 @@ class CUfunction_attribute(IntEnum):
 
 
 class CUctx_flags(IntEnum):
-    """Scheduling flags of a context, which mean nothing here."""
+    """Scheduling flags of a context, which have no effect."""
 
     CU_CTX_SCHED_AUTO, CU_CTX_SCHED_SPIN, CU_CTX_SCHED_YIELD = range(3)
     CU_CTX_SCHED_BLOCKING_SYNC, CU_CTX_MAP_HOST = 4, 8
@@ -61,7 +61,7 @@ class CUstream_flags(IntEnum):
 
 
 class CUstreamCaptureMode(IntEnum):
-    """How strict a capture is, which makes no difference here."""
+    """The mode of a capture, which has no effect."""
 
     CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = range(2)
     CU_STREAM_CAPTURE_MODE_RELAXED = 2
@@ -82,7 +82,7 @@ class CUevent_flags(IntEnum):
 
 
 class _Handle:
-    """A number with a type; 0 is "none"."""
+    """A typed handle; 0 means none."""
 
     def __init__(self, init_value: SupportsIndex = 0) -> None:
         self._value = int(init_value)
@@ -104,7 +104,7 @@ class _Handle:
 
 
 class CUdevice(_Handle):
-    """A device by number."""
+    """A device by its number."""
 
 
 class CUdeviceptr(_Handle):
@@ -112,7 +112,7 @@ class CUdeviceptr(_Handle):
 
 
 class CUcontext(_Handle):
-    """A context; there is one."""
+    """The context; there is only one."""
 
 
 class CUstream(_Handle):
@@ -132,7 +132,7 @@ class CUfunction(_Handle):
 
 
 class CUlibrary(_Handle):
-    """A library of kernels, which is a module, too."""
+    """A library of kernels, the same as a module."""
 
 
 class CUkernel(CUfunction):
@@ -140,11 +140,11 @@ class CUkernel(CUfunction):
 
 
 class CUgraph(_Handle):
-    """A graph: what was captured."""
+    """A graph of captured work."""
 
 
 class CUgraphExec(_Handle):
-    """A graph that can be launched."""
+    """An instantiated graph, which can be launched."""
 
 
 class CUmemoryPool(_Handle):
@@ -152,11 +152,11 @@ class CUmemoryPool(_Handle):
 
 
 class cuuint32_t(int):
-    """A number that C has in 32 bits."""
+    """An integer of 32 bits in C."""
 
 
 class cuuint64_t(int):
-    """A number that C has in 64 bits."""
+    """An integer of 64 bits in C."""
 
 
 CU_STREAM_LEGACY, CU_STREAM_PER_THREAD = 1, 2

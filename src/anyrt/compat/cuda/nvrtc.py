@@ -1,6 +1,6 @@
-"""Stand-in for `cuda.bindings.nvrtc`: kernels are compiled for this machine where a C++ compiler is at hand.
+"""Stand-in for `cuda.bindings.nvrtc`: a C++ compiler compiles kernels for this machine.
 
-What it gives as a cubin, or as PTX, is an image that `cuModuleLoadData` of this package loads.
+The cubin or PTX that it returns is an image that `cuModuleLoadData` of this package loads.
 
 >>> nvrtcVersion()
 (<nvrtcResult.NVRTC_SUCCESS: 0>, 12, 8)
@@ -32,7 +32,7 @@ class nvrtcResult(IntEnum):
 
 
 class nvrtcProgram(_Handle):
-    """A program: a text, and what was compiled of it."""
+    """A program: its source, its image and its log."""
 
 
 @dataclass(slots=True)
@@ -62,7 +62,7 @@ def _program(prog: SupportsIndex) -> _Program:
 
 def _image(prog: SupportsIndex) -> bytes:
     image = _program(prog).image
-    if image is None:  # it was not compiled, or did not compile
+    if image is None:  # it was not compiled, or the compilation failed
         raise DeviceFault(Fault.INVALID_HANDLE)
     return image
 
@@ -77,7 +77,7 @@ def nvrtcGetErrorString(result: nvrtcResult) -> tuple[nvrtcResult, bytes]:
 
 
 def nvrtcVersion() -> tuple[nvrtcResult, int, int]:
-    """A version of CUDA 12."""
+    """The version that is reported: CUDA 12."""
     return nvrtcResult.NVRTC_SUCCESS, CUDA_VERSION // 1000, CUDA_VERSION % 1000 // 10
 
 
@@ -89,7 +89,7 @@ def nvrtcCreateProgram(
     headers: Sequence[bytes] | None = None,
     includeNames: Sequence[bytes] | None = None,
 ) -> nvrtcProgram:
-    """A program of a text; headers that are included by name are put in its place."""
+    """Create a program from a source; the text of `headers` replaces the #include lines that name them."""
     text = _text(src)
     for header, included in zip(headers or (), includeNames or (), strict=True):
         for quoted in (f'"{_text(included)}"', f"<{_text(included)}>"):
@@ -101,20 +101,21 @@ def nvrtcCreateProgram(
 
 @_code
 def nvrtcDestroyProgram(prog: SupportsIndex) -> None:
-    """Forget a program."""
+    """Destroy a program."""
     _program(prog)
     del _PROGRAMS[int(prog)]
 
 
 @_code
 def nvrtcAddNameExpression(prog: SupportsIndex, name_expression: bytes | str) -> None:
-    """Have a kernel made of a template, as `scale<float>`."""
+    """Request an instance of a template kernel, such as `scale<float>`."""
     _program(prog).names.append(_text(name_expression))
 
 
 @_code
 def nvrtcCompileProgram(prog: SupportsIndex, numOptions: int, options: Sequence[bytes]) -> None:
-    """Compile it; the log holds what the compiler says of mistakes. AR901 for what no thread can do alone."""
+    """Compile a program; errors of the compiler go to the log. AR901 for features of GPUs without an
+    equivalent."""
     program = _program(prog)
     texts = tuple(_text(o) for o in options[:numOptions])
     try:
@@ -126,7 +127,7 @@ def nvrtcCompileProgram(prog: SupportsIndex, numOptions: int, options: Sequence[
 
 @_code_and_value
 def nvrtcGetLoweredName(prog: SupportsIndex, name_expression: bytes | str) -> bytes:
-    """What the kernel of a name expression is called in the module."""
+    """The name in the module of the kernel of a name expression."""
     names = _program(prog).names
     if _text(name_expression) not in names:
         raise DeviceFault(Fault.INVALID_VALUE)
@@ -135,19 +136,19 @@ def nvrtcGetLoweredName(prog: SupportsIndex, name_expression: bytes | str) -> by
 
 @_code_and_value
 def nvrtcGetProgramLogSize(prog: SupportsIndex) -> int:
-    """Bytes of the log, with a zero at the end."""
+    """The size of the log in bytes, with a zero byte at the end."""
     return len(_program(prog).log)
 
 
 @_code
 def nvrtcGetProgramLog(prog: SupportsIndex, log: object) -> None:
-    """Write the log into a buffer, as cuda-python does even where that is of `bytes`."""
+    """Write the log into a buffer, even if that is a `bytes` object, as cuda-python does."""
     write(log, _program(prog).log)
 
 
 @_code_and_value
 def nvrtcGetCUBINSize(prog: SupportsIndex) -> int:
-    """Bytes of the image."""
+    """The size of the image in bytes."""
     return len(_image(prog))
 
 

@@ -1,6 +1,6 @@
 """Stand-in for `cuda.bindings.runtime` (and `cuda.cudart`): the runtime API over host memory.
 
-Every function gives a tuple whose first element is a `cudaError_t`; on failure the other elements are None.
+Every function returns a tuple whose first element is a `cudaError_t`; on failure the other elements are None.
 
 >>> err, pointer = cudaMalloc(64)
 >>> err, cudaMemset(pointer, 7, 64)[0].name, cudaMemset(pointer, 7, 65)[0].name
@@ -38,7 +38,7 @@ from anyrt.compat.host.device import DEVICE, Pointer
 
 @code
 def _succeed(*args: object) -> None:
-    """For calls that have nothing to do: work has always ended, and memory that is in use stays."""
+    """Return success. Work is always complete, and memory in use stays allocated."""
 
 
 cudaDeviceSynchronize = cudaDeviceReset = _succeed
@@ -70,14 +70,14 @@ def cudaGetErrorName(error: cudaError_t) -> bytes:
 
 @code_and_value
 def cudaGetErrorString(error: cudaError_t) -> bytes:
-    """The name of a code in words, from the driver API, which numbers these codes alike."""
+    """The description of a code, from the driver API, which uses the same numbers."""
     known = int(error) in driver.CUresult.__members__.values()
     return words(driver.CUresult(error).name if known else cudaError_t(error).name, "CUDA_ERROR_")
 
 
 @code_and_value
 def cudaRuntimeGetVersion() -> int:
-    """A version of CUDA 12."""
+    """The version that is reported: CUDA 12."""
     return host.CUDA_VERSION
 
 
@@ -86,7 +86,7 @@ cudaDriverGetVersion = cudaRuntimeGetVersion
 
 @code_and_value
 def cudaGetDeviceCount() -> int:
-    """One device."""
+    """The number of devices: 1."""
     return 1
 
 
@@ -98,7 +98,7 @@ def cudaGetDevice() -> int:
 
 @code_and_value
 def cudaGetDeviceProperties(device: int) -> cudaDeviceProp:
-    """What programs print about a device."""
+    """The properties of a device that programs print."""
     DEVICE.check_device(device)
     major, minor = host.COMPUTE_CAPABILITY
     return cudaDeviceProp(host.NAME.encode(), host.total_memory(), major, minor, host.ATTRIBUTES[16])
@@ -106,13 +106,13 @@ def cudaGetDeviceProperties(device: int) -> cudaDeviceProp:
 
 @code_and_two
 def cudaMemGetInfo() -> tuple[int, int]:
-    """Free and total bytes."""
+    """The free and the total memory in bytes."""
     return host.free_memory(), host.total_memory()
 
 
 @code_and_value
 def cudaMalloc(size: int, hStream: SupportsIndex | None = None) -> int:
-    """New device memory; address 0 for no bytes."""
+    """Allocate device memory; address 0 for 0 bytes."""
     DEVICE.check_stream(hStream)
     return DEVICE.allocate(size) if size else 0
 
@@ -122,13 +122,13 @@ cudaMallocAsync = cudaMalloc
 
 @code_and_value
 def cudaMallocManaged(size: int, flags: int) -> int:
-    """New device memory, which the host can use as well."""
+    """Allocate device memory, which the host can access, too."""
     return DEVICE.allocate(size)
 
 
 @code_and_value
 def cudaMallocHost(size: int, flags: int = 0) -> int:
-    """New host memory; address 0 for no bytes."""
+    """Allocate host memory; address 0 for 0 bytes."""
     return DEVICE.allocate(size, on_device=False) if size else 0
 
 
@@ -137,7 +137,7 @@ cudaHostAlloc = cudaMallocHost
 
 @code
 def cudaFreeAsync(devPtr: Pointer, hStream: SupportsIndex | None) -> None:
-    """Give device memory back."""
+    """Free device memory."""
     DEVICE.check_stream(hStream)
     DEVICE.release(devPtr)
 
@@ -146,7 +146,7 @@ def cudaFreeAsync(devPtr: Pointer, hStream: SupportsIndex | None) -> None:
 def cudaMemcpy(
     dst: Pointer, src: Pointer, count: int, kind: SupportsIndex, stream: SupportsIndex | None = None
 ) -> None:
-    """Copy bytes, at once; `kind` says which ends are on the device."""
+    """Copy bytes synchronously; `kind` says which ends are on the device."""
     DEVICE.copy(dst, src, count, stream, *ends(kind))
 
 
@@ -155,7 +155,7 @@ cudaMemcpyAsync = cudaMemcpy
 
 @code_and_value
 def cudaStreamCreate(*args: int) -> cudaStream_t:
-    """A new stream; flags and priority mean nothing here."""
+    """Create a stream; flags and priority have no effect."""
     return cudaStream_t(DEVICE.open_stream())
 
 
@@ -164,7 +164,7 @@ cudaStreamCreateWithFlags = cudaStreamCreateWithPriority = cudaStreamCreate
 
 @code_and_value
 def cudaEventCreate(flags: int = cudaEventDefault) -> cudaEvent_t:
-    """A new event."""
+    """Create an event."""
     return cudaEvent_t(DEVICE.open_event(timed=not flags & cudaEventDisableTiming))
 
 
@@ -179,13 +179,13 @@ def cudaStreamIsCapturing(stream: SupportsIndex) -> cudaStreamCaptureStatus:
 
 @code_and_value
 def cudaStreamEndCapture(stream: SupportsIndex) -> cudaGraph_t:
-    """A graph of what was done on a stream since its capture began."""
+    """End the capture of a stream and return its graph."""
     return cudaGraph_t(DEVICE.end_capture(stream))
 
 
 @code_and_value
 def cudaGraphInstantiate(graph: SupportsIndex, *settings: object) -> cudaGraphExec_t:
-    """A graph that can be launched; the settings of CUDA 11 and 12 mean nothing here."""
+    """Instantiate a graph for launches; the settings of CUDA 11 and 12 have no effect."""
     return cudaGraphExec_t(DEVICE.instantiate(graph))
 
 
@@ -194,6 +194,6 @@ cudaGraphInstantiateWithFlags = cudaGraphInstantiate
 
 @code_and_value
 def cudaGraphExecUpdate(exec: SupportsIndex, graph: SupportsIndex) -> cudaGraphExecUpdateResultInfo:
-    """Have a graph that can be launched do what another does."""
+    """Replace the steps of an instantiated graph by those of another graph."""
     DEVICE.update_graph(exec, graph)
     return cudaGraphExecUpdateResultInfo()

@@ -1,4 +1,4 @@
-"""Of `cuda.bindings.runtime` what few programs call: pitches, pools, settings of the device.
+"""Less common functions of `cuda.bindings.runtime`: pitched memory, pools, settings of the device.
 
 >>> cudaDeviceCanAccessPeer(0, 0), cudaDeviceGetStreamPriorityRange()[1:]
 ((<cudaError_t.cudaSuccess: 0>, 0), (0, 0))
@@ -17,13 +17,13 @@ from anyrt.compat.host.device import BUS, DEVICE, Pointer, span_of
 
 
 class cudaMemoryType(IntEnum):
-    """Whose memory an address is in."""
+    """The kind of memory at an address."""
 
     cudaMemoryTypeUnregistered, cudaMemoryTypeHost, cudaMemoryTypeDevice, cudaMemoryTypeManaged = range(4)
 
 
 class cudaLimit(IntEnum):
-    """Limits of a device, which are kept and limit nothing here."""
+    """Limits of a device, which are stored and have no effect."""
 
     cudaLimitStackSize, cudaLimitPrintfFifoSize, cudaLimitMallocHeapSize = range(3)
     cudaLimitDevRuntimeSyncDepth, cudaLimitDevRuntimePendingLaunchCount = range(3, 5)
@@ -31,7 +31,7 @@ class cudaLimit(IntEnum):
 
 
 class cudaMemPoolAttr(IntEnum):
-    """Settings of a pool of memory, which are kept: memory goes back at once."""
+    """Settings of a memory pool, which are stored and have no effect: memory is freed at once."""
 
     cudaMemPoolReuseFollowEventDependencies, cudaMemPoolReuseAllowOpportunistic = 1, 2
     cudaMemPoolReuseAllowInternalDependencies, cudaMemPoolAttrReleaseThreshold = 3, 4
@@ -40,21 +40,21 @@ class cudaMemPoolAttr(IntEnum):
 
 
 class cudaMemAllocationType(IntEnum):
-    """Which memory a pool gives: there is one kind."""
+    """The kind of memory of a pool: there is only one."""
 
     cudaMemAllocationTypeInvalid, cudaMemAllocationTypePinned = 0, 1
     cudaMemAllocationTypeMax = 0x7FFFFFFF
 
 
 class cudaMemAllocationHandleType(IntEnum):
-    """What memory of a pool is passed to other processes as, which means nothing here."""
+    """The handle type for sharing memory of a pool with other processes, which has no effect."""
 
     cudaMemHandleTypeNone, cudaMemHandleTypePosixFileDescriptor, cudaMemHandleTypeWin32 = 0, 1, 2
     cudaMemHandleTypeWin32Kmt, cudaMemHandleTypeFabric = 4, 8
 
 
 class cudaMemLocationType(IntEnum):
-    """Where memory is."""
+    """The kind of location of memory."""
 
     cudaMemLocationTypeInvalid, cudaMemLocationTypeDevice, cudaMemLocationTypeHost = range(3)
     cudaMemLocationTypeHostNuma, cudaMemLocationTypeHostNumaCurrent = 3, 4
@@ -62,7 +62,7 @@ class cudaMemLocationType(IntEnum):
 
 @dataclass(slots=True)
 class cudaMemLocation:
-    """A place of memory, as programs fill it in."""
+    """A location of memory, whose fields programs set."""
 
     type: cudaMemLocationType = cudaMemLocationType.cudaMemLocationTypeInvalid
     id: int = 0
@@ -70,7 +70,7 @@ class cudaMemLocation:
 
 @dataclass(slots=True)
 class cudaMemPoolProps:
-    """What is asked of a pool, which changes nothing: there is one."""
+    """The requested properties of a pool, which have no effect: there is only one pool."""
 
     allocType: cudaMemAllocationType = cudaMemAllocationType.cudaMemAllocationTypeInvalid
     handleTypes: cudaMemAllocationHandleType = cudaMemAllocationHandleType.cudaMemHandleTypeNone
@@ -82,12 +82,12 @@ class cudaMemPoolProps:
 
 
 class cudaMemPool_t(CUmemoryPool):
-    """A pool of memory; there is one."""
+    """The memory pool; there is only one."""
 
 
 @dataclass(frozen=True, slots=True)
 class cudaPointerAttributes:
-    """What is known of an address."""
+    """The attributes of an address."""
 
     type: cudaMemoryType
     device: int
@@ -109,7 +109,7 @@ cudaLaunchHostFunc = code(DEVICE.call_back)
 
 @code
 def _nothing(*args: object) -> None:
-    """For calls that change nothing here: all memory is in one place, nothing is measured or scheduled."""
+    """Return success, without an effect: all memory is in one place, and no work is profiled or scheduled."""
 
 
 cudaMemPrefetchAsync = cudaMemAdvise = cudaSetDeviceFlags = cudaInitDevice = _nothing
@@ -120,31 +120,31 @@ cudaMemPoolSetAttribute = code(lambda memPool, attr, value: DEVICE.keep("pool", 
 
 @code_and_value
 def cudaDeviceGetLimit(limit: SupportsIndex) -> int:
-    """A limit as it was set, or 0."""
+    """A limit that was set, or 0."""
     return DEVICE.kept("limit", limit)
 
 
 @code_and_value
 def cudaMemPoolGetAttribute(memPool: SupportsIndex, attr: SupportsIndex) -> int:
-    """A setting as it was set, or 0."""
+    """A setting that was set, or 0."""
     return DEVICE.kept("pool", attr)
 
 
 @code_and_value
 def cudaGetDeviceFlags() -> int:
-    """None are set."""
+    """The flags of the device: none."""
     return 0
 
 
 @code_and_value
 def cudaHostGetDevicePointer(pHost: Pointer, flags: int) -> int:
-    """The address itself."""
+    """The device address of host memory: the same address."""
     return DEVICE.own(pHost).address
 
 
 @code_and_value
 def cudaPointerGetAttributes(ptr: Pointer) -> cudaPointerAttributes:
-    """What is known of an address: memory that was not made here is the program's own."""
+    """The attributes of an address; memory outside all allocations is unregistered memory of the program."""
     address, block = span_of(ptr).address, DEVICE.find(ptr)
     if block is None:
         return cudaPointerAttributes(cudaMemoryType.cudaMemoryTypeUnregistered, -2, 0, address)
@@ -154,13 +154,13 @@ def cudaPointerGetAttributes(ptr: Pointer) -> cudaPointerAttributes:
 
 @code_and_two
 def cudaDeviceGetStreamPriorityRange() -> tuple[int, int]:
-    """Only one, as on devices without priorities."""
+    """The range of priorities: 0 to 0, as on devices without priorities."""
     return 0, 0
 
 
 @code_and_value
 def cudaStreamGetPriority(hStream: SupportsIndex) -> int:
-    """The only one."""
+    """The priority of a stream: 0."""
     DEVICE.check_stream(hStream)
     return 0
 
@@ -170,7 +170,7 @@ cudaStreamGetFlags = cudaStreamGetPriority
 
 @code_and_value
 def cudaDeviceCanAccessPeer(device: SupportsIndex, peerDevice: SupportsIndex) -> int:
-    """There is no other device."""
+    """False: there is no other device."""
     DEVICE.check_device(device)
     DEVICE.check_device(peerDevice)
     return 0
@@ -178,7 +178,7 @@ def cudaDeviceCanAccessPeer(device: SupportsIndex, peerDevice: SupportsIndex) ->
 
 @code_and_value
 def cudaDeviceGetPCIBusId(length: int, device: SupportsIndex) -> bytes:
-    """A place on no bus, cut to `length` bytes."""
+    """A PCI address that does not exist, truncated to `length` bytes."""
     DEVICE.check_device(device)
     return BUS.encode()[:length]
 
@@ -201,14 +201,14 @@ def cudaMemPoolCreate(poolProps: object) -> cudaMemPool_t:
 
 @code_and_value
 def cudaMallocFromPoolAsync(size: int, memPool: SupportsIndex, stream: SupportsIndex | None) -> int:
-    """New device memory."""
+    """Allocate device memory."""
     DEVICE.check_stream(stream)
     return DEVICE.allocate(size)
 
 
 @code_and_two
 def cudaMallocPitch(width: int, height: int) -> tuple[int, int]:
-    """New device memory for rows, and the bytes from one to the next."""
+    """Allocate device memory for rows; returns the address and the bytes between the starts of two rows."""
     pitch = -(-width // 512) * 512
     return DEVICE.allocate(pitch * height), pitch
 

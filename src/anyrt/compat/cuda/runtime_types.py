@@ -1,4 +1,5 @@
-"""The types of `cuda.bindings.runtime`: codes, flags, handles and structures; and how its functions answer.
+"""The types of `cuda.bindings.runtime`: codes, flags, handles, structures; and the decorator of its
+functions.
 
 >>> cudaStream_t(16), cudaMemcpyKind.cudaMemcpyDefault
 (<cudaStream_t 0x10>, <cudaMemcpyKind.cudaMemcpyDefault: 4>)
@@ -18,7 +19,7 @@ from anyrt.compat.host.device import DeviceFault, Fault
 
 
 class cudaError_t(IntEnum):
-    """Result codes of the runtime API, as far as this stand-in gives them."""
+    """Result codes of the runtime API that this stand-in returns."""
 
     cudaSuccess, cudaErrorInvalidValue, cudaErrorMemoryAllocation, cudaErrorInitializationError = range(4)
     cudaErrorInsufficientDriver, cudaErrorNoDevice, cudaErrorInvalidDevice = 35, 100, 101
@@ -48,7 +49,7 @@ def ends(kind: SupportsIndex) -> tuple[bool, bool]:
 
 
 class cudaDeviceAttr(IntEnum):
-    """Device attributes that programs ask for."""
+    """Device attributes that programs read."""
 
     cudaDevAttrMaxThreadsPerBlock, cudaDevAttrMaxSharedMemoryPerBlock, cudaDevAttrWarpSize = 1, 8, 10
     cudaDevAttrClockRate, cudaDevAttrMultiProcessorCount, cudaDevAttrIntegrated = 13, 16, 18
@@ -57,7 +58,7 @@ class cudaDeviceAttr(IntEnum):
 
 
 class cudaStreamCaptureMode(IntEnum):
-    """How strict a capture is, which makes no difference here."""
+    """The mode of a capture, which has no effect."""
 
     cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal, cudaStreamCaptureModeRelaxed = range(3)
 
@@ -70,7 +71,7 @@ class cudaStreamCaptureStatus(IntEnum):
 
 
 class cudaGraphExecUpdateResult(IntEnum):
-    """Whether a graph could take over what another does: always."""
+    """Whether the update of a graph succeeded: always."""
 
     cudaGraphExecUpdateSuccess, cudaGraphExecUpdateError = range(2)
 
@@ -84,23 +85,23 @@ class cudaEvent_t(driver.CUevent):
 
 
 class cudaGraph_t(driver.CUgraph):
-    """A graph: what was captured."""
+    """A graph of captured work."""
 
 
 class cudaGraphExec_t(driver.CUgraphExec):
-    """A graph that can be launched."""
+    """An instantiated graph, which can be launched."""
 
 
 @dataclass(frozen=True, slots=True)
 class cudaGraphExecUpdateResultInfo:
-    """What `cudaGraphExecUpdate` tells."""
+    """The result of `cudaGraphExecUpdate`."""
 
     result: cudaGraphExecUpdateResult = cudaGraphExecUpdateResult.cudaGraphExecUpdateSuccess
 
 
 @dataclass(frozen=True, slots=True)
 class cudaDeviceProp:
-    """What programs print about a device."""
+    """The properties of a device that programs print."""
 
     name: bytes
     totalGlobalMem: int
@@ -173,7 +174,7 @@ def cudaPeekAtLastError() -> Answer:
 
 
 def cudaGetLastError() -> Answer:
-    """The thread's last error, which is then forgotten."""
+    """The thread's last error, which this call resets."""
     answer = cudaPeekAtLastError()
     _last.code = cudaError_t.cudaSuccess
     return answer
