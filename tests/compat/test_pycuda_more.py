@@ -126,7 +126,7 @@ def test_kernels_of_a_source_module_take_arrays_memory_and_numbers():
     scaled(driver.In(x), back, *numbers, block=(100, 1, 1), grid=(3, 1), stream=driver.Stream())
     assert np.array_equal(y, 1.5 * x)
     assert np.array_equal(driver.from_device(back, (300,), np.float32), y)
-    with pytest.raises(TypeError, match="whose types say"):
+    with pytest.raises(TypeError, match="which has the type"):
         scaled(there, back, 1.5, 300, block=(1, 1, 1))
     with pytest.raises(TypeError, match="scaled takes 4 arguments, got 1"):
         scaled(there, block=(1, 1, 1))

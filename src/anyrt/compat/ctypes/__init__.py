@@ -1,1 +1,1 @@
-"""Shared libraries that programs open with `ctypes`: CUDA's and TensorRT's, as callables."""
+"""The libraries of CUDA and TensorRT that programs open with `ctypes`, as Python callables."""

@@ -1,4 +1,4 @@
-"""The CUDA driver as C functions over `cuda_driver`: results go to addresses, what returns is a code.
+"""The CUDA driver as C functions over `cuda.driver`: they store results at addresses and return a code.
 
 >>> import ctypes
 >>> count = ctypes.c_int()
@@ -14,7 +14,7 @@ from typing import Final
 from anyrt.compat.ctypes.libcudart import Function, c_function, text_at
 from anyrt.compat.cuda import driver
 
-# Letters as in `libcudart.py`; functions of a second version have the names of the first.
+# Letters as in `libcudart.py`; functions with the suffix _v2 have the names of the first version.
 _FORMS: Final = {
     "cuCtxCreate": "Pui",
     "cuCtxDestroy": "p",
@@ -66,7 +66,7 @@ _INVALID: Final = int(driver.CUresult.CUDA_ERROR_INVALID_VALUE)
 
 
 def function(name: str) -> Function | None:
-    """A C function by its name; None when there is no such function."""
+    """A C function by its name; None if there is no such function."""
     plain = name.removesuffix("_v2")
     if plain in _FORMS:
         return c_function(getattr(driver, plain), _FORMS[plain])
@@ -84,7 +84,7 @@ def _name(at: int, length: int, device: int) -> int:
     code, name = driver.cuDeviceGetName(max(length - 1, 0), device)
     if isinstance(name, bytes) and length > 0:
         ctypes.memmove(at, name + b"\0", len(name) + 1)
-    assert isinstance(code, driver.CUresult), "the driver gives a code first"
+    assert isinstance(code, driver.CUresult), "the driver returns a code first"
     return int(code)
 
 

@@ -1,4 +1,4 @@
-"""The CUDA runtime as C functions over `cuda_runtime`: results go to addresses, what returns is a code.
+"""The CUDA runtime as C functions over `cuda.runtime`: they store results at addresses and return a code.
 
 >>> import ctypes
 >>> pointer = ctypes.c_void_p()
@@ -15,7 +15,7 @@ from typing import Final, SupportsIndex, TypeAlias
 from anyrt.compat.cuda import runtime as cuda_runtime
 
 Function: TypeAlias = Callable[..., object]
-# The kinds of arguments by letters: small ones go in, capitals are addresses of what comes out.
+# The kinds of arguments by letters: lower case for inputs, capitals for addresses of results.
 _TYPES: Final = {
     "p": ctypes.c_void_p,
     "n": ctypes.c_size_t,
@@ -73,7 +73,7 @@ _TEXTS: Final = ("cudaGetErrorName", "cudaGetErrorString")
 
 
 def function(name: str) -> Function | None:
-    """A C function by its name, which programs may give other types; None when there is no such function."""
+    """A C function by its name, whose types programs may change; None if there is no such function."""
     if name in _FORMS:
         return c_function(getattr(cuda_runtime, name), _FORMS[name])
     if name in _TEXTS:
@@ -82,18 +82,18 @@ def function(name: str) -> Function | None:
 
 
 def c_function(call: Callable[..., tuple[object, ...]], form: str) -> Function:
-    """`call` as a C function whose arguments have the kinds of `form`, by letters."""
+    """`call` as a C function; `form` has a letter for the kind of each argument."""
     types = [ctypes.c_void_p if c.isupper() else _TYPES[c] for c in form]
     return ctypes.CFUNCTYPE(ctypes.c_int, *types)(_storing(call, form))
 
 
 def text_at(words: bytes) -> int:
-    """The address of a text, which stays there."""
+    """The permanent address of a text."""
     return ctypes.addressof(_kept.setdefault(words, ctypes.create_string_buffer(words)))
 
 
 def _storing(call: Callable[..., tuple[object, ...]], form: str) -> Callable[..., int]:
-    """`call` with its results stored where arguments of capital letters point."""
+    """`call`, with its results stored at the addresses of arguments with capital letters."""
 
     def stored(*args: int | None) -> int:
         slots = list(zip(form, args, strict=True))
@@ -104,7 +104,7 @@ def _storing(call: Callable[..., tuple[object, ...]], form: str) -> Callable[...
         for (kind, at), value in zip(targets, values, strict=True):
             if value is not None and at is not None:
                 _store(kind, at, value)
-        assert isinstance(code, SupportsIndex), f"{call} gives a code first"
+        assert isinstance(code, SupportsIndex), f"{call} returns a code first"
         return int(code)
 
     return stored
@@ -119,7 +119,7 @@ def _store(kind: str, address: int, value: object) -> None:
         ctypes.memmove(address, ctypes.byref(held), ctypes.sizeof(held))
 
 
-# Texts stay where they are: C has their addresses.
+# Texts are never freed: C code keeps their addresses.
 _kept: Final[dict[bytes, ctypes.Array[ctypes.c_char]]] = {}
 
 
@@ -127,7 +127,7 @@ def _text_of(call: Callable[..., tuple[object, ...]]) -> Callable[[int], int]:
     def text(code: int) -> int:
         error = next((m for m in cuda_runtime.cudaError_t if m == code), None)
         _, words = (None, b"unrecognized error code") if error is None else call(error)
-        assert isinstance(words, bytes), f"{call} gives bytes"
+        assert isinstance(words, bytes), f"{call} returns bytes"
         return text_at(words)
 
     return text

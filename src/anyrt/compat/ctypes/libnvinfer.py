@@ -1,4 +1,5 @@
-"""What programs call in TensorRT's own libraries by `ctypes`: their versions, and the start of the plug-ins.
+"""Functions of TensorRT's libraries that programs call with `ctypes`: versions, and the start of the
+plug-ins.
 
 >>> function("getInferLibVersion")()
 101600
@@ -33,6 +34,6 @@ _MADE: Final[dict[str, Callable[[], Function]]] = {
 
 
 def function(name: str) -> Function | None:
-    """A C function by its name; None when there is no such function."""
+    """A C function by its name; None if there is no such function."""
     make = _MADE.get(name)
     return make() if make else None

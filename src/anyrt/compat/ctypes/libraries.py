@@ -1,11 +1,12 @@
-"""What `ctypes` loads: CUDA's runtime and driver, and TensorRT's libraries, as callables over this package.
+"""Libraries for `ctypes`: CUDA's runtime and driver, and TensorRT's libraries, as callables over this
+package.
 
     ctypes.CDLL("/usr/local/cuda/lib64/libcudart.so.12").cudaMalloc(ctypes.byref(pointer), 64)
     ctypes.cdll.LoadLibrary("libnvinfer_plugin.so.10")
     ctypes.CDLL("libmyplugins.so")      # registers the plug-ins of its table (anyrt_plugin.h)
 
-A library is known by the last part of its path, since programs open the file that they found. What is there
-really is not opened: engines take addresses of host memory alone.
+A library is identified by its file name, since programs open the path of an installed file. That file is not
+opened: engines accept only addresses of host memory.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from ctypes import _NamedFuncPointer
 
 _KNOWN: Final = re.compile(r"lib(cuda|cudart|nvinfer|nvinfer_plugin|nvonnxparser)\.so[.\d]*")
-# Where each library's functions are: a module with `function(name)`, imported when one is asked for.
+# The module with `function(name)` of each library, imported when a program first looks up a function.
 _HOME: Final = {
     "cuda": "libcuda",
     "cudart": "libcudart",
@@ -36,7 +37,7 @@ _HOME: Final = {
 
 
 class Library(ctypes.CDLL):
-    """A library whose functions are made here; everything else is as with one that was loaded."""
+    """A library whose functions are Python callables; otherwise like a loaded one."""
 
     def __init__(self, name: str, *settings: object, **more: object) -> None:
         self._name = os.fspath(name)
@@ -50,7 +51,8 @@ class Library(ctypes.CDLL):
         return function
 
     def __getitem__(self, name_or_ordinal: str | int) -> _NamedFuncPointer:
-        """A new object for each call, as ctypes does: a program sets `argtypes` and `restype` in it."""
+        """A function, as a new object for each call as in ctypes: a program sets its `argtypes` and
+        `restype`."""
         home = importlib.import_module(f"anyrt.compat.ctypes.{_HOME[_stem(self._name)]}")
         make: Callable[[str], _NamedFuncPointer | None] = home.function
         function = make(str(name_or_ordinal))
@@ -61,7 +63,7 @@ class Library(ctypes.CDLL):
 
 
 def _stem(path: object) -> str:
-    """`cudart` for any path of a file `libcudart.so...`; "" for other libraries.
+    """`cudart` for the path of a file `libcudart.so...`; "" for libraries without a stand-in.
 
     >>> _stem("/usr/lib/libcudart.so.12"), _stem("libnvinfer_plugin.so"), _stem("libm.so.6"), _stem(None)
     ('cudart', 'nvinfer_plugin', '', '')
@@ -80,7 +82,7 @@ _OPEN: Final = ctypes.CDLL.__init__
 
 
 def _open(library: ctypes.CDLL, name: Any, *settings: Any, **more: Any) -> None:
-    """Load a library; plug-ins that it offers are registered, as TensorRT's are when theirs is loaded."""
+    """Load a library and register its plug-ins, as TensorRT does when a library of plug-ins is loaded."""
     try:
         _OPEN(library, name, *settings, **more)
     except OSError as error:
@@ -94,6 +96,6 @@ def _open(library: ctypes.CDLL, name: Any, *settings: Any, **more: Any) -> None:
 
 
 def offer() -> None:
-    """Have `ctypes.CDLL`, and `cdll.LoadLibrary` with it, know these libraries."""
+    """Replace `ctypes.CDLL`, and with it `cdll.LoadLibrary`, for these libraries."""
     type.__setattr__(ctypes.CDLL, "__new__", staticmethod(_new))
     type.__setattr__(ctypes.CDLL, "__init__", _open)

@@ -1,4 +1,4 @@
-"""Stand-in for `pycuda.autoinit`: importing it makes a context, which here always exists."""
+"""Stand-in for `pycuda.autoinit`, which creates the context; here the context always exists."""
 
 from anyrt.compat.pycuda.driver import Context, Device
 

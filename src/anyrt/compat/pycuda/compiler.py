@@ -1,4 +1,4 @@
-"""Stand-in for `pycuda.compiler`: kernels in CUDA's C++, which a C++ compiler makes for this machine."""
+"""Stand-in for `pycuda.compiler`: a C++ compiler compiles CUDA C++ kernels for this machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from anyrt.compat.pycuda.kernels import Module
 
 
 def compile(source: str, nvcc: str = "nvcc", options: Sequence[str] | None = None, **more: object) -> bytes:
-    """The image of the kernels of a text, which `module_from_buffer` takes."""
+    """Compile a source and return its image, which `module_from_buffer` loads."""
     whole = source if more.get("no_extern_c") else f'extern "C" {{\n#line 1 "kernel"\n{source}\n}}\n'
     try:
         return compiled(whole, tuple(options or ()))
@@ -21,7 +21,7 @@ def compile(source: str, nvcc: str = "nvcc", options: Sequence[str] | None = Non
 
 
 class SourceModule(Module):
-    """The kernels of a text: `SourceModule(text).get_function("name")`."""
+    """The kernels of a source: `SourceModule(text).get_function("name")`."""
 
     def __init__(
         self, source: str, nvcc: str = "nvcc", options: Sequence[str] | None = None, **more: object

@@ -1,4 +1,4 @@
-"""Stand-in for `pycuda.driver`: classes that own host memory in place of device memory, errors as exceptions.
+"""Stand-in for `pycuda.driver`: classes that own host memory instead of device memory; errors are exceptions.
 
 >>> there = mem_alloc(8)
 >>> memcpy_htod(there, np.arange(2, dtype=np.int32))
@@ -23,7 +23,7 @@ from anyrt.compat.pycuda.pagelocked import Array, Shape, pagelocked_empty
 
 
 class device_attribute:
-    """Device attributes that programs ask for."""
+    """Device attributes that programs read."""
 
     MAX_THREADS_PER_BLOCK, WARP_SIZE, MULTIPROCESSOR_COUNT, L2_CACHE_SIZE = 1, 10, 16, 38
     MAX_SHARED_MEMORY_PER_BLOCK, CLOCK_RATE, INTEGRATED, UNIFIED_ADDRESSING = 8, 13, 18, 41
@@ -31,7 +31,7 @@ class device_attribute:
 
 
 class ctx_flags:
-    """Flags of a context, which mean nothing here."""
+    """Flags of a context, which have no effect."""
 
     SCHED_AUTO, SCHED_SPIN, SCHED_YIELD, SCHED_BLOCKING_SYNC, MAP_HOST = 0, 1, 2, 4, 8
 
@@ -43,13 +43,13 @@ class event_flags:
 
 
 class stream_flags:
-    """Flags of a stream, which mean nothing here."""
+    """Flags of a stream, which have no effect."""
 
     DEFAULT, NON_BLOCKING = 0, 1
 
 
 class PointerHolderBase:
-    """What a program derives for memory of another library, which `get_pointer` tells."""
+    """The base class for memory of another library; `get_pointer` returns its address."""
 
     def get_pointer(self) -> int:
         """The address."""
@@ -62,7 +62,7 @@ class PointerHolderBase:
 
 
 class DeviceAllocation:
-    """Device memory; freed when the object goes."""
+    """Device memory, freed when the object is collected."""
 
     def __init__(self, nbytes: int) -> None:
         self._address = 0
@@ -76,11 +76,11 @@ class DeviceAllocation:
         return self._address
 
     def as_buffer(self, size: int, offset: int = 0) -> memoryview:
-        """The memory, as bytes."""
+        """The memory as a buffer of bytes."""
         return DEVICE.array(self._address + offset, size).data
 
     def free(self) -> None:
-        """Give the memory back now."""
+        """Free the memory now."""
         with calling("cuMemFree"):
             DEVICE.release(self._address)
         self._address = 0
@@ -91,7 +91,7 @@ class DeviceAllocation:
 
 
 class Stream:
-    """A stream; all work on it ends at once."""
+    """A stream, whose work is synchronous."""
 
     def __init__(self, flags: int = 0) -> None:
         self.handle = DEVICE.open_stream()
@@ -100,16 +100,16 @@ class Stream:
         return self.handle
 
     def synchronize(self) -> None:
-        """Return when all work has ended."""
+        """Return when all work is complete."""
         with calling("cuStreamSynchronize"):
             DEVICE.finish_stream(self.handle)
 
     def is_done(self) -> bool:
-        """Whether all work has ended."""
+        """Whether all work is complete."""
         return True
 
     def wait_for_event(self, event: Event) -> None:
-        """Start no work before the event."""
+        """Wait for the event before further work."""
         DEVICE.wait(self.handle, event.handle)
 
     def __del__(self) -> None:
@@ -117,31 +117,31 @@ class Stream:
 
 
 class Event:
-    """A point in time."""
+    """An event, which stores the time at which it was recorded."""
 
     def __init__(self, flags: int = 0) -> None:
         self.handle = DEVICE.open_event(timed=not flags & event_flags.DISABLE_TIMING)
 
     def record(self, stream: Stream | None = None) -> Event:
-        """Hold the present time."""
+        """Store the current time."""
         DEVICE.record(self.handle, stream)
         return self
 
     def synchronize(self) -> Event:
-        """Return when the event has happened."""
+        """Return when the event has occurred."""
         return self
 
     def query(self) -> bool:
-        """Whether the event has happened."""
+        """Whether the event has occurred."""
         return True
 
     def time_since(self, event: Event) -> float:
-        """Milliseconds from `event` to this one."""
+        """The milliseconds from `event` to this one."""
         with calling("cuEventElapsedTime"):
             return DEVICE.elapsed_ms(event.handle, self.handle)
 
     def time_till(self, event: Event) -> float:
-        """Milliseconds from this event to `event`."""
+        """The milliseconds from this event to `event`."""
         return event.time_since(self)
 
     def __del__(self) -> None:
@@ -152,22 +152,22 @@ class Context:
     """The context, which always exists and is always current."""
 
     def push(self) -> None:
-        """Make the context current."""
+        """Do nothing: the context is always current."""
 
     def detach(self) -> None:
-        """Leave the context."""
+        """Do nothing: the context always exists."""
 
     @staticmethod
     def pop() -> None:
-        """Leave the context."""
+        """Do nothing: the context always exists."""
 
     @staticmethod
     def synchronize() -> None:
-        """Return when all work has ended."""
+        """Return when all work is complete."""
 
     @staticmethod
     def get_api_version() -> int:
-        """A version of CUDA 12."""
+        """The version that is reported: CUDA 12."""
         return host.CUDA_VERSION
 
     @staticmethod
@@ -182,7 +182,7 @@ class Context:
 
 
 class Device:
-    """A device by number; there is number 0."""
+    """A device by its number; only number 0 exists."""
 
     def __init__(self, number: int) -> None:
         with calling("cuDeviceGet"):
@@ -190,7 +190,7 @@ class Device:
 
     @staticmethod
     def count() -> int:
-        """One device."""
+        """The number of devices: 1."""
         return 1
 
     def name(self) -> str:
@@ -198,15 +198,15 @@ class Device:
         return host.NAME
 
     def compute_capability(self) -> tuple[int, int]:
-        """Major and minor number."""
+        """The compute capability: major and minor number."""
         return host.COMPUTE_CAPABILITY
 
     def total_memory(self) -> int:
-        """Bytes of memory in this machine."""
+        """The memory of this machine in bytes."""
         return host.total_memory()
 
     def get_attribute(self, attribute: SupportsIndex) -> int:
-        """One attribute."""
+        """An attribute of the device."""
         return DEVICE.attribute(attribute)
 
     def make_context(self, flags: int = 0) -> Context:
@@ -216,55 +216,55 @@ class Device:
     retain_primary_context = make_context
 
     def get_attributes(self) -> dict[int, int]:
-        """Every attribute that is known, by its number."""
+        """All known attributes, by their numbers."""
         return dict(host.ATTRIBUTES)
 
     def pci_bus_id(self) -> str:
-        """A place on no bus."""
+        """A PCI address that does not exist."""
         return host.BUS
 
     def can_access_peer(self, peer: Device) -> bool:
-        """There is no other device."""
+        """False: there is no other device."""
         return False
 
 
 def init(flags: int = 0) -> None:
-    """Nothing is left to initialise."""
+    """Do nothing: the device needs no initialisation."""
 
 
 def get_version() -> tuple[int, int, int]:
-    """A version of CUDA 12."""
+    """The version that is reported: CUDA 12."""
     return host.CUDA_VERSION // 1000, host.CUDA_VERSION % 1000 // 10, 0
 
 
 def get_driver_version() -> int:
-    """A version of CUDA 12."""
+    """The version that is reported: CUDA 12."""
     return host.CUDA_VERSION
 
 
 def mem_get_info() -> tuple[int, int]:
-    """Free and total bytes."""
+    """The free and the total memory in bytes."""
     return host.free_memory(), host.total_memory()
 
 
 def mem_alloc(nbytes: int) -> DeviceAllocation:
-    """New device memory."""
+    """Allocate device memory."""
     return DeviceAllocation(int(nbytes))
 
 
 def mem_alloc_like(ary: Array) -> DeviceAllocation:
-    """New device memory for an array of the same size."""
+    """Allocate device memory of the size of an array."""
     return DeviceAllocation(ary.nbytes)
 
 
 def memcpy_htod(dest: Pointer, src: Pointer, stream: Stream | None = None) -> None:
-    """Copy all of an array or buffer to the device."""
+    """Copy an array or buffer to the device."""
     with calling("cuMemcpyHtoD"):
         DEVICE.copy(dest, src, _size(src), stream, to_device=True)
 
 
 def memcpy_dtoh(dest: Pointer, src: Pointer, stream: Stream | None = None) -> None:
-    """Fill an array or buffer from the device."""
+    """Copy from the device to an array or buffer."""
     with calling("cuMemcpyDtoH"):
         DEVICE.copy(dest, src, _size(dest), stream, from_device=True)
 
@@ -281,18 +281,18 @@ memcpy_htod_async, memcpy_dtoh_async, memcpy_dtod_async = memcpy_htod, memcpy_dt
 def _size(buffer: Pointer) -> int:
     nbytes = host.span_of(buffer).nbytes
     if nbytes is None:
-        raise TypeError(f"an array or buffer is wanted, not {type(buffer).__name__}")
+        raise TypeError(f"expected an array or buffer, got {type(buffer).__name__}")
     return nbytes
 
 
 def memset_d8(dest: Pointer, data: int, count: int, stream: Stream | None = None) -> None:
-    """Fill with a byte."""
+    """Fill memory with a byte."""
     with calling("cuMemsetD8"):
         DEVICE.fill(dest, data, count, stream)
 
 
 def memset_d32(dest: Pointer, data: int, count: int, stream: Stream | None = None) -> None:
-    """Fill with a 32-bit number."""
+    """Fill memory with a 32-bit number."""
     with calling("cuMemsetD32"):
         DEVICE.fill(dest, data, count, stream, width=4)
 
@@ -303,27 +303,27 @@ module_from_file = refusing("module_from_file")
 
 
 def start_profiler() -> None:
-    """Nothing is measured."""
+    """Do nothing: there is no profiler."""
 
 
 def stop_profiler() -> None:
-    """Nothing is measured."""
+    """Do nothing: there is no profiler."""
 
 
 def to_device(buffer: Array) -> DeviceAllocation:
-    """New device memory with the bytes of `buffer`."""
+    """Allocate device memory and copy `buffer` to it."""
     there = mem_alloc(_size(buffer))
     memcpy_htod(there, buffer)
     return there
 
 
 def from_device(devptr: Pointer, shape: Shape, dtype: npt.DTypeLike, order: str = "C") -> Array:
-    """A new array with what is at `devptr`."""
+    """A new array with a copy of the elements at `devptr`."""
     out = pagelocked_empty(shape, dtype, order)
     memcpy_dtoh(out, devptr)
     return out
 
 
 def from_device_like(devptr: Pointer, other_ary: Array) -> Array:
-    """A new array like `other_ary` with what is at `devptr`."""
+    """A new array like `other_ary` with a copy of the elements at `devptr`."""
     return from_device(devptr, other_ary.shape, other_ary.dtype)

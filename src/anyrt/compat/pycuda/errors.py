@@ -1,4 +1,4 @@
-"""What pycuda raises, and faults of the device as these.
+"""The exceptions of pycuda, and the translation of device faults to them.
 
 >>> with calling("cuMemFree"):
 ...     DEVICE.release(8)
@@ -18,7 +18,7 @@ __all__ = ["CompileError", "Error", "LaunchError", "LogicError", "MemoryError"]
 
 
 class Error(Exception):
-    """What pycuda raises."""
+    """The base class of pycuda's exceptions."""
 
 
 class LogicError(Error, RuntimeError):
@@ -26,15 +26,15 @@ class LogicError(Error, RuntimeError):
 
 
 class LaunchError(Error, RuntimeError):
-    """Work that failed."""
+    """A kernel or graph failed."""
 
 
 class CompileError(Error):
-    """A kernel that is none."""
+    """A kernel does not compile."""
 
 
 class MemoryError(Error, RuntimeError):
-    """No memory is left."""
+    """There is not enough memory."""
 
 
 _TEXTS = {
@@ -47,7 +47,7 @@ _TEXTS = {
 
 @contextmanager
 def calling(name: str) -> Iterator[None]:
-    """Turn a fault into pycuda's exception, which names the driver's function."""
+    """Translate a fault to pycuda's exception, whose text names the driver function."""
     try:
         yield
     except DeviceFault as fault:

@@ -1,4 +1,4 @@
-"""Stand-in for `pycuda.gpuarray`: arrays in device memory, whose arithmetic NumPy does.
+"""Stand-in for `pycuda.gpuarray`: arrays in device memory with arithmetic by NumPy.
 
 >>> x = to_gpu(np.arange(3))
 >>> (2 * x + 1).get(), x[1:].get(), sum(x).get()
@@ -20,16 +20,16 @@ from anyrt.compat.pycuda import driver
 from anyrt.compat.pycuda.driver import Stream
 from anyrt.compat.pycuda.pagelocked import Array, Shape
 
-# Any: elements that NumPy adds and compares, and indices that it takes.
+# Any: elements that NumPy adds and compares, and indices that NumPy accepts.
 Held: TypeAlias = npt.NDArray[Any]
 Index: TypeAlias = Any
 Allocator: TypeAlias = Callable[[int], SupportsIndex] | None
-# What arithmetic takes beside an array; NumPy judges it.
+# The other operand of arithmetic; NumPy checks it.
 Value: TypeAlias = "GPUArray | npt.ArrayLike"
 
 
 class GPUArray:
-    """An array of `shape` and `dtype` in device memory; slices and shapes of it share its memory."""
+    """An array of `shape` and `dtype` in device memory; slices and reshaped arrays share its memory."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class GPUArray:
         self.ndim, self.size, self.mem_size = self._held.ndim, self._held.size, self._held.size
 
     def _sharing(self, held: Held) -> GPUArray:
-        """An array in the memory of this one."""
+        """An array that shares the memory of this one."""
         shared = GPUArray.__new__(GPUArray)
         shared.dtype, shared.nbytes, shared.base, shared._held = held.dtype, held.nbytes, self, held
         shared.gpudata = held.ctypes.data
@@ -69,12 +69,12 @@ class GPUArray:
 
     @property
     def ptr(self) -> int:
-        """The address of the first element, 0 when there is none."""
+        """The address of the first element; 0 if the array is empty."""
         return int(self.gpudata or 0)
 
     @property
     def T(self) -> GPUArray:
-        """The axes in the opposite order."""
+        """The transposed array: its axes in reverse order."""
         return self._sharing(self._held.T)
 
     def __len__(self) -> int:
@@ -109,7 +109,7 @@ class GPUArray:
         stream: Stream | None = None,
         pagelocked: bool = False,
     ) -> Array:
-        """The elements, in `ary` or in a new array."""
+        """Copy the elements to `ary`, by default a new array, and return it."""
         out = np.empty(self.shape, self.dtype) if ary is None else ary
         if self._held.flags.c_contiguous:
             driver.memcpy_dtoh(out, self.gpudata, stream)
@@ -118,7 +118,7 @@ class GPUArray:
         return out
 
     def get_async(self, stream: Stream | None = None, ary: Array | None = None) -> Array:
-        """The elements, in `ary` or in a new array."""
+        """Copy the elements to `ary`, by default a new array, and return it."""
         return self.get(ary, stream=stream)
 
     def fill(self, value: npt.ArrayLike, stream: Stream | None = None) -> GPUArray:
@@ -127,28 +127,28 @@ class GPUArray:
         return self
 
     def copy(self) -> GPUArray:
-        """A new array with these elements."""
+        """A copy of the array."""
         return to_gpu(self._held)
 
     def reshape(self, *shape: int | tuple[int, ...], order: str = "C") -> GPUArray:
-        """The same elements in another shape."""
+        """The elements in another shape."""
         sizes = shape[0] if isinstance(shape[0], tuple | list) else shape
         return self._sharing(self._held.reshape(sizes))  # type: ignore[arg-type]  # numbers, or one tuple
 
     def ravel(self) -> GPUArray:
-        """The same elements in one row."""
+        """The elements in one dimension."""
         return self._sharing(self._held.reshape(-1))
 
     def squeeze(self) -> GPUArray:
-        """Without axes of size 1."""
+        """The array without axes of size 1."""
         return self._sharing(self._held.squeeze())
 
     def view(self, dtype: npt.DTypeLike | None = None) -> GPUArray:
-        """The same bytes as another type."""
+        """The bytes as elements of another type."""
         return self._sharing(self._held.view(dtype or self.dtype))
 
     def astype(self, dtype: npt.DTypeLike, stream: Stream | None = None) -> GPUArray:
-        """A new array of another type."""
+        """A new array with the elements cast to another type."""
         return to_gpu(self._held.astype(dtype))
 
     def __abs__(self) -> GPUArray:
@@ -166,7 +166,7 @@ def _two(
     call: Callable[[npt.ArrayLike, npt.ArrayLike], npt.ArrayLike],
 ) -> Callable[[GPUArray, Value], GPUArray]:
     def done(self: GPUArray, other: Value) -> GPUArray:
-        """What NumPy computes."""
+        """The result of NumPy's operator."""
         return to_gpu(np.asarray(call(self._held, _host(other))))
 
     return done
@@ -182,7 +182,7 @@ def _in_place(
     call: Callable[[npt.ArrayLike, npt.ArrayLike], npt.ArrayLike],
 ) -> Callable[[GPUArray, Value], GPUArray]:
     def done(self: GPUArray, other: Value) -> GPUArray:
-        """What NumPy computes, in this memory."""
+        """Apply NumPy's operator in place."""
         self._held[...] = call(self._held, _host(other))
         return self
 
@@ -196,12 +196,12 @@ for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
     setattr(GPUArray, f"__i{_name}__", _in_place(_call))
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
     setattr(GPUArray, f"__{_name}__", _two(getattr(operator, _name)))
-# Arrays that compare by element have no hash, as those of NumPy.
-setattr(GPUArray, "__hash__", None)  # noqa: B010  # mypy takes an assignment for a mistake
+# Arrays that compare element by element have no hash, as in NumPy.
+setattr(GPUArray, "__hash__", None)  # noqa: B010  # mypy rejects an assignment
 
 
 def to_gpu(ary: Array, allocator: Allocator = None, stream: Stream | None = None) -> GPUArray:
-    """A new array with the elements of `ary`."""
+    """A new array with a copy of the elements of `ary`."""
     there = GPUArray(ary.shape, ary.dtype, allocator)
     there.set(ary, stream=stream)
     return there
@@ -225,7 +225,7 @@ def ones(
 
 
 def empty_like(other: GPUArray) -> GPUArray:
-    """A new array like `other`."""
+    """A new uninitialised array like `other`."""
     return GPUArray(other.shape, other.dtype)
 
 
@@ -240,7 +240,7 @@ def ones_like(other: GPUArray) -> GPUArray:
 
 
 def arange(*args: float, dtype: npt.DTypeLike | None = None) -> GPUArray:
-    """Numbers at equal distances."""
+    """Evenly spaced numbers."""
     return to_gpu(np.arange(*args, dtype=dtype))
 
 
@@ -267,10 +267,10 @@ def min(a: GPUArray, stream: Stream | None = None) -> GPUArray:
 
 
 def maximum(a: GPUArray, b: GPUArray | float, stream: Stream | None = None) -> GPUArray:
-    """The larger one of each two elements."""
+    """The element-wise maximum."""
     return to_gpu(np.asarray(np.maximum(a._held, _host(b))))
 
 
 def minimum(a: GPUArray, b: GPUArray | float, stream: Stream | None = None) -> GPUArray:
-    """The smaller one of each two elements."""
+    """The element-wise minimum."""
     return to_gpu(np.asarray(np.minimum(a._held, _host(b))))

@@ -1,4 +1,4 @@
-"""Kernels of pycuda: modules, functions and what they are called with, in host memory.
+"""Kernels of pycuda in host memory: modules, functions and their arguments.
 
 >>> given = InOut(np.arange(3))
 >>> given.buf_size
@@ -22,11 +22,11 @@ __all__ = ["ArgumentHandler", "Function", "In", "InOut", "Module", "Out", "modul
 
 
 class ArgumentHandler:
-    """An array of the host that a kernel reads or writes: where it lies, as all memory is the host's."""
+    """An array that a kernel reads or writes in place, since all memory is host memory."""
 
     def __init__(self, array: Array) -> None:
         if not array.flags.c_contiguous:
-            raise ValueError("an array whose elements lie behind each other is wanted")
+            raise ValueError("expected a contiguous array; use numpy.ascontiguousarray")
         self.array, self.buf_size = array, array.nbytes
 
     def __int__(self) -> int:
@@ -34,7 +34,7 @@ class ArgumentHandler:
 
 
 class In(ArgumentHandler):
-    """An array that a kernel reads; what it writes there is not passed on."""
+    """An array that a kernel reads; the caller does not see changes to it."""
 
     def __init__(self, array: Array) -> None:
         ArgumentHandler.__init__(self, np.array(array))
@@ -45,7 +45,7 @@ class Out(ArgumentHandler):
 
 
 class InOut(ArgumentHandler):
-    """An array that a kernel reads and changes."""
+    """An array that a kernel reads and writes."""
 
 
 class Function:
@@ -65,21 +65,21 @@ class Function:
         texrefs: Sequence[object] = (),
         time_kernel: bool = False,
     ) -> None:
-        """Call it for every place."""
+        """Execute the kernel for all threads."""
         if block is None:
             raise ValueError("must specify block size")
         values = laid_out([_plain(x) for x in args])
         self._run(grid, block, stream, [x.tobytes() for x in values], shared)
 
     def prepare(self, arg_types: str | Sequence[object], *more: object) -> Function:
-        """Say the types of arguments once: letters of the module struct, or of NumPy."""
+        """Set the types of the arguments, as letters of the module `struct` or types of NumPy."""
         self._types = "".join(t if isinstance(t, str) else np.dtype(cast("type", t)).char for t in arg_types)
         return self
 
     def prepared_call(
         self, grid: Sequence[int], block: Sequence[int], *args: object, shared_size: int = 0
     ) -> None:
-        """Call it with arguments of these types."""
+        """Execute the kernel with arguments of the prepared types."""
         self.prepared_async_call(grid, block, None, *args, shared_size=shared_size)
 
     def prepared_async_call(
@@ -90,7 +90,7 @@ class Function:
         *args: object,
         shared_size: int = 0,
     ) -> None:
-        """The same on a stream."""
+        """Execute the kernel on a stream, with arguments of the prepared types."""
         values = [struct.pack(t, _number(x)) for t, x in zip(self._types, args, strict=True)]
         self._run(grid, block, stream, values, shared_size)
 
@@ -113,11 +113,11 @@ class Function:
 
 
 def _plain(value: object) -> object:
-    """Arrays of the device, handlers and memory as addresses; numbers of NumPy as they are."""
+    """The addresses of device arrays, handlers and memory; numbers of NumPy unchanged."""
     if isinstance(value, np.generic):
         return value
     if isinstance(value, int | float):
-        raise TypeError("numbers for kernels are those of NumPy, whose types say how they are read")
+        raise TypeError("expected a number of NumPy, which has the type of the argument; use numpy.int32(n)")
     return np.uint64(_number(value))
 
 
@@ -132,17 +132,17 @@ def _three(sizes: Sequence[int]) -> tuple[int, ...]:
 
 
 class Module:
-    """Kernels by name, of an image that nvrtc or SourceModule made."""
+    """The kernels of an image that nvrtc or SourceModule compiled."""
 
     def __init__(self, image: bytes) -> None:
         self._module = loaded(image)
 
     def get_function(self, name: str) -> Function:
-        """A kernel."""
+        """A kernel by its name."""
         with calling("cuModuleGetFunction"):
             return Function(self._module.kernel(name))
 
 
 def module_from_buffer(buffer: bytes, *options: object) -> Module:
-    """The kernels of an image."""
+    """Load the kernels of an image."""
     return Module(bytes(buffer))

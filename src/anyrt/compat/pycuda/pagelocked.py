@@ -1,4 +1,4 @@
-"""Of `pycuda.driver` the arrays in host memory: page-locked, managed, aligned, registered.
+"""The arrays of `pycuda.driver` in host memory: page-locked, managed, aligned, registered.
 
 >>> array = pagelocked_zeros(3, np.float32)
 >>> array.tolist(), array.base.get_device_pointer() == array.ctypes.data
@@ -19,7 +19,7 @@ Shape = int | tuple[int, ...]
 
 
 class PagelockedHostAllocation:
-    """What an array of `pagelocked_empty` has for a base; no page is locked, as nothing needs it."""
+    """The base of an array of `pagelocked_empty`; no page is locked, since no copy needs it."""
 
     def __init__(self, nbytes: int) -> None:
         self.size = nbytes
@@ -32,28 +32,28 @@ class PagelockedHostAllocation:
         }
 
     def array(self, shape: tuple[int, ...], dtype: np.dtype[np.generic], order: str) -> Array:
-        """The array that has this for its base."""
+        """An array with this object as its base."""
         if dtype.kind in "biufc":
             strides = _steps(shape, dtype.itemsize, order)
             self.__array_interface__ |= {"shape": shape, "typestr": dtype.str, "strides": strides}
             return np.asarray(self)
-        # Types that NumPy has no letter for, as ml_dtypes has them: the base of the view is an array then.
+        # NumPy has no letter for types such as those of ml_dtypes: then the base of the view is an array.
         flat: Array = np.asarray(self).view(dtype)
         return flat.reshape(shape, order="F" if order == "F" else "C")
 
     def get_device_pointer(self) -> int:
-        """The address itself."""
+        """The device address: the address of the array."""
         return self._address
 
     def get_flags(self) -> int:
-        """None are set."""
+        """The flags: none."""
         return 0
 
     def attach(self, mem_flags: int, stream: object = None) -> None:
-        """Managed memory is in one place."""
+        """Do nothing: managed memory is in one place."""
 
     def free(self) -> None:
-        """Give the memory back now."""
+        """Free the memory now."""
         if self._address:
             DEVICE.release(self._address, on_device=False)
             self._address = 0
@@ -69,25 +69,25 @@ def _steps(shape: tuple[int, ...], itemsize: int, order: str) -> tuple[int, ...]
 
 
 class host_alloc_flags:
-    """Flags of host memory, which mean nothing here."""
+    """Flags of host memory, which have no effect."""
 
     PORTABLE, DEVICEMAP, WRITECOMBINED = 1, 2, 4
 
 
 class mem_host_register_flags:
-    """Flags of registered memory, which mean nothing here."""
+    """Flags of registered memory, which have no effect."""
 
     PORTABLE, DEVICEMAP = 1, 2
 
 
 class mem_attach_flags:
-    """Who uses managed memory first, which means nothing here."""
+    """The first user of managed memory, which has no effect."""
 
     GLOBAL, HOST, SINGLE = 1, 2, 4
 
 
 def pagelocked_empty(shape: Shape, dtype: npt.DTypeLike, order: str = "C", mem_flags: int = 0) -> Array:
-    """A new array; `base.get_device_pointer()` is its address on the device."""
+    """A new uninitialised array; `base.get_device_pointer()` is its device address."""
     sizes, kind = _sizes(shape), np.dtype(dtype)
     return PagelockedHostAllocation(math.prod(sizes) * kind.itemsize).array(sizes, kind, order)
 
@@ -104,7 +104,7 @@ def pagelocked_zeros(shape: Shape, dtype: npt.DTypeLike, order: str = "C", mem_f
 
 
 def pagelocked_empty_like(array: Array, mem_flags: int = 0) -> Array:
-    """A new array like another."""
+    """A new uninitialised array like another."""
     return pagelocked_empty(array.shape, array.dtype, _order(array), mem_flags)
 
 
@@ -122,7 +122,7 @@ managed_empty_like, managed_zeros_like = pagelocked_empty_like, pagelocked_zeros
 
 
 def aligned_empty(shape: Shape, dtype: npt.DTypeLike, order: str = "C", alignment: int = 4096) -> Array:
-    """A new array whose address is a multiple of `alignment`."""
+    """A new uninitialised array whose address is a multiple of `alignment`."""
     sizes, kind = _sizes(shape), np.dtype(dtype)
     nbytes = math.prod(sizes) * kind.itemsize
     memory = np.empty(nbytes + alignment, np.uint8)
@@ -139,20 +139,20 @@ def aligned_zeros(shape: Shape, dtype: npt.DTypeLike, order: str = "C", alignmen
 
 
 def register_host_memory(ary: Array, flags: int = 0) -> Array:
-    """The array itself, in a class whose `base` is what pycuda gives."""
+    """A view of the array whose `base` is a `RegisteredHostMemory`, as in pycuda."""
     return np.asarray(RegisteredHostMemory(ary))
 
 
 class RegisteredHostMemory:
-    """What a registered array has for a base; the memory is the array's own."""
+    """The base of a registered array; the array keeps its own memory."""
 
     def __init__(self, ary: Array) -> None:
         self._array = ary
         self.__array_interface__ = ary.__array_interface__
 
     def get_device_pointer(self) -> int:
-        """The address itself."""
+        """The device address: the address of the array."""
         return self._array.ctypes.data
 
     def unregister(self) -> None:
-        """Nothing is left to do."""
+        """Do nothing: no page is locked."""

@@ -1,4 +1,4 @@
-"""Stand-in for `pycuda.tools`: pools that give memory back at once, and contexts, which always exist.
+"""Stand-in for `pycuda.tools`: pools that free memory at once, and the context, which always exists.
 
 >>> DeviceMemoryPool().allocate(8).free()
 """
@@ -11,22 +11,22 @@ from anyrt.compat.pycuda.driver import Array, Context, Device, DeviceAllocation,
 
 
 class DeviceMemoryPool:
-    """Device memory; none is kept for later."""
+    """A pool of device memory, which keeps no freed memory."""
 
     held_blocks = active_blocks = 0
 
     def allocate(self, size: int) -> DeviceAllocation:
-        """New device memory."""
+        """Allocate device memory."""
         return DeviceAllocation(int(size))
 
     def free_held(self) -> None:
-        """Nothing is held."""
+        """Do nothing: the pool keeps no memory."""
 
     stop_holding = free_held
 
 
 class PageLockedMemoryPool:
-    """Host memory; none is kept for later."""
+    """A pool of host memory, which keeps no freed memory."""
 
     held_blocks = active_blocks = 0
 
@@ -35,7 +35,7 @@ class PageLockedMemoryPool:
         return pagelocked_empty(shape, dtype, order)
 
     def free_held(self) -> None:
-        """Nothing is held."""
+        """Do nothing: the pool keeps no memory."""
 
     stop_holding = free_held
 
@@ -51,4 +51,4 @@ def get_default_device(default: int = 0) -> Device:
 
 
 def clear_context_caches() -> None:
-    """Nothing is kept for a context."""
+    """Do nothing: contexts have no caches."""
