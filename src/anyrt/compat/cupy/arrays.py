@@ -1,4 +1,4 @@
-"""Stand-in for `cupy`, where that is absent: arrays of the host, with all that NumPy does.
+"""Stand-in for `cupy`, if that is not installed: host arrays with all functions of NumPy.
 
 >>> x = asarray(np.arange(3, dtype=np.float32))
 >>> type(x + 1) is ndarray, (x * 2).get(), float(sum(x))
@@ -33,7 +33,7 @@ Values: TypeAlias = npt.NDArray[Any]
 
 
 class ndarray(np.ndarray[Any, np.dtype[Any]]):
-    """An array of NumPy with CuPy's own methods, in memory of its own or at `memptr`."""
+    """An array of NumPy with CuPy's own methods, in new memory or at `memptr`."""
 
     def __new__(
         cls,
@@ -53,26 +53,26 @@ class ndarray(np.ndarray[Any, np.dtype[Any]]):
     def get(
         self, stream: object = None, order: Any = "C", out: Values | None = None, blocking: bool = True
     ) -> Values:
-        """A copy that NumPy's own functions made, or `out`."""
+        """Copy the elements to `out`, by default a new array of NumPy, and return it."""
         return asnumpy(self, order=order, out=out)
 
     def set(self, arr: npt.ArrayLike, stream: object = None) -> None:
-        """Take the elements of another array."""
+        """Copy the elements of another array to this one."""
         np.copyto(self, np.asarray(arr))
 
     @property
     def data(self) -> Any:  # NumPy has a buffer there
-        """Where it lies."""
+        """The pointer to the first element."""
         return MemoryPointer(UnownedMemory(self.ctypes.data, self.nbytes, self), 0)
 
     @property
     def device(self) -> Any:  # NumPy has a string there
-        """The host."""
+        """The device: device 0."""
         return cuda.Device()
 
 
 def _lent(value: object) -> object:
-    """What a function of NumPy gave, as this module's arrays."""
+    """The result of a NumPy function, with arrays converted to those of this module."""
     if isinstance(value, np.ndarray | np.generic):
         return np.asarray(value).view(ndarray)
     if type(value) in (tuple, list):
@@ -90,7 +90,7 @@ def _lending(call: Callable[..., object]) -> Callable[..., object]:
 
 
 class _Space:
-    """A module of NumPy whose functions give this module's arrays."""
+    """A module of NumPy whose functions return arrays of this module."""
 
     def __init__(self, module: ModuleType) -> None:
         self._module = module
@@ -113,7 +113,7 @@ def __getattr__(name: str) -> Any:
 
 
 def asarray(a: Any, dtype: npt.DTypeLike | None = None, order: Any = None, **more: object) -> ndarray:
-    """An array of the same memory where there is one: of NumPy, PyTorch, or by `__cuda_array_interface__`."""
+    """An array that shares memory with `a` if possible: of NumPy, PyTorch or `__cuda_array_interface__`."""
     interface = getattr(a, "__cuda_array_interface__", None)
     if interface is not None and not hasattr(a, "__array__"):
         place = MemoryPointer(UnownedMemory(interface["data"][0], 0, a), 0)
@@ -122,7 +122,7 @@ def asarray(a: Any, dtype: npt.DTypeLike | None = None, order: Any = None, **mor
 
 
 def asnumpy(a: npt.ArrayLike, stream: object = None, order: Any = "C", out: Values | None = None) -> Values:
-    """A copy of NumPy's own, or `out`."""
+    """Copy the elements to `out`, by default a new array of NumPy, and return it."""
     if out is None:
         return np.array(a, order=order)
     np.copyto(out, np.asarray(a))
@@ -130,12 +130,12 @@ def asnumpy(a: npt.ArrayLike, stream: object = None, order: Any = "C", out: Valu
 
 
 def get_array_module(*args: object) -> ModuleType:
-    """This module if one of the arrays is its own, else NumPy."""
+    """This module if one of the arguments is an array of this module, otherwise NumPy."""
     return sys.modules[__name__] if any(isinstance(x, ndarray) for x in args) else np
 
 
 def get_default_memory_pool() -> MemoryPool:
-    """A pool that keeps nothing."""
+    """The memory pool, which keeps no freed memory."""
     return MemoryPool()
 
 
@@ -143,7 +143,7 @@ get_default_pinned_memory_pool = get_default_memory_pool
 
 
 class RawModule:
-    """Kernels in CUDA's C++, which a compiler makes for this machine when the first one is asked for."""
+    """CUDA C++ kernels, compiled for this machine when the first one is looked up."""
 
     def __init__(
         self,
@@ -157,11 +157,11 @@ class RawModule:
         **more: object,
     ) -> None:
         if code is None:
-            raise TypeError("RawModule takes the text of kernels here: code=")
+            raise TypeError("RawModule needs the source of the kernels: code=")
         self.code, self.options, self.names = code, tuple(options), tuple(name_expressions)
 
     def get_function(self, name: str) -> RawKernel:
-        """A kernel by name, or by the expression that makes one of a template."""
+        """A kernel by its name, or by the name expression of a template instance."""
         kernel = RawKernel(self.code, name, self.options)
         kernel.names = self.names
         return kernel
@@ -178,7 +178,7 @@ class RawKernel:
         self._kernel: Kernel | None = None
 
     def compile(self, log_stream: object = None) -> None:
-        """Compile it now."""
+        """Compile the kernel now."""
         module = loaded(compiled(self.code, self.options, self.names))
         known = {name: f"named_{k}" for k, name in enumerate(self.names)}
         self._kernel = module.kernel(known.get(self.name, self.name))
@@ -186,7 +186,7 @@ class RawKernel:
     def __call__(
         self, grid: Sequence[int], block: Sequence[int], args: Sequence[object], *, shared_mem: int = 0
     ) -> None:
-        """Call it for every place, on the stream that is used."""
+        """Execute the kernel for all threads, on the current stream."""
         if self._kernel is None:
             self.compile()
         assert self._kernel is not None, "it was compiled"

@@ -1,4 +1,4 @@
-"""Stand-in for `cupy.cuda`: one device, its memory, streams and events, all of them of the host.
+"""Stand-in for `cupy.cuda`: the host as one device, with memory, streams and events.
 
 >>> pointer = alloc(8)
 >>> (pointer + 4).ptr - pointer.ptr, pointer.mem.size
@@ -22,7 +22,7 @@ from anyrt.compat.host.device import DEVICE
 
 
 class Device:
-    """Device 0, whatever its number is."""
+    """Device 0, for every number."""
 
     compute_capability: Final = "".join(map(str, host.COMPUTE_CAPABILITY))
 
@@ -47,18 +47,18 @@ class Device:
 
     @property
     def mem_info(self) -> tuple[int, int]:
-        """Bytes that are free, and all."""
+        """The free and the total memory in bytes."""
         return host.free_memory(), host.total_memory()
 
     def use(self) -> None:
-        """It is used already."""
+        """Do nothing: the device is always current."""
 
     def synchronize(self) -> None:
-        """All work has ended already."""
+        """Return when all work is complete: at once."""
 
 
 class UnownedMemory:
-    """Memory of somebody else; `owner` lives as long."""
+    """Memory of another library; keeps `owner` alive."""
 
     def __init__(self, ptr: SupportsIndex, size: int, owner: object, device_id: int = -1) -> None:
         self.ptr, self.size, self.owner, self.device_id = int(ptr), int(size), owner, 0
@@ -66,7 +66,7 @@ class UnownedMemory:
 
 
 class Memory(UnownedMemory):
-    """Memory that is given back with it."""
+    """Memory that is freed when the object is collected."""
 
     def __init__(self, size: int) -> None:
         address = DEVICE.allocate(size) if size else 0
@@ -75,7 +75,7 @@ class Memory(UnownedMemory):
 
 
 class MemoryPointer:
-    """A place in memory."""
+    """A pointer into memory."""
 
     def __init__(self, mem: UnownedMemory, offset: int) -> None:
         self.mem, self.ptr, self.device, self.device_id = mem, mem.ptr + int(offset), mem.device, 0
@@ -90,30 +90,30 @@ class MemoryPointer:
 
 
 def alloc(size: int) -> MemoryPointer:
-    """New memory."""
+    """Allocate memory."""
     return MemoryPointer(Memory(int(size)), 0)
 
 
 def alloc_pinned_memory(size: int) -> ctypes.Array[ctypes.c_uint8]:
-    """New memory that NumPy takes for a buffer."""
+    """Allocate memory that is a buffer for NumPy."""
     return (ctypes.c_uint8 * int(size))()
 
 
 class MemoryPool:
-    """Keeps nothing: memory is given back at once."""
+    """A pool that keeps no freed memory."""
 
     def __init__(self, allocator: object = None) -> None:
         pass
 
     def malloc(self, size: int) -> MemoryPointer:
-        """New memory."""
+        """Allocate memory."""
         return alloc(size)
 
     def free_all_blocks(self, stream: object = None) -> None:
-        """Nothing is kept."""
+        """Do nothing: the pool keeps no memory."""
 
     def used_bytes(self) -> int:
-        """Nothing is kept."""
+        """The kept memory in bytes: 0."""
         return 0
 
     total_bytes = free_bytes = n_free_blocks = used_bytes
@@ -123,14 +123,14 @@ PinnedMemoryPool = MemoryPool
 
 
 def set_allocator(allocator: object = None) -> None:
-    """Arrays are NumPy's, and so is their memory."""
+    """Do nothing: NumPy allocates the memory of arrays."""
 
 
 set_pinned_memory_allocator = set_allocator
 
 
 class Event:
-    """A point in time on a stream."""
+    """An event, which stores the time at which it was recorded."""
 
     def __init__(self, block: bool = False, disable_timing: bool = False, interprocess: bool = False) -> None:
         self.ptr = DEVICE.open_event(not disable_timing)
@@ -138,20 +138,20 @@ class Event:
         weakref.finalize(self, DEVICE.close_event, self.ptr)
 
     def record(self, stream: Stream | None = None) -> None:
-        """Record it now."""
+        """Record the event now."""
         DEVICE.record(self.ptr, (stream or get_current_stream()).ptr)
 
     def synchronize(self) -> None:
-        """What was recorded has happened."""
+        """Return when the event has occurred: at once."""
 
 
 def get_elapsed_time(start_event: Event, end_event: Event) -> float:
-    """Milliseconds between two events."""
+    """The milliseconds between two events."""
     return DEVICE.elapsed_ms(start_event.ptr, end_event.ptr)
 
 
 class Stream:
-    """A stream, on which all work has ended when it was given."""
+    """A stream, whose work is synchronous."""
 
     null: ClassVar[Stream]
     ptds: ClassVar[Stream]
@@ -172,12 +172,12 @@ class Stream:
         _streams().pop()
 
     def use(self) -> Stream:
-        """Use it from now on."""
+        """Make this the current stream."""
         _streams()[-1] = self
         return self
 
     def synchronize(self) -> None:
-        """All work has ended already."""
+        """Return when all work is complete: at once."""
         DEVICE.finish_stream(self.ptr)
 
     def record(self, event: Event | None = None) -> Event:
@@ -187,7 +187,7 @@ class Stream:
         return event
 
     def wait_event(self, event: Event) -> None:
-        """What was recorded has happened."""
+        """Return when the event has occurred: at once."""
         DEVICE.wait(self.ptr, event.ptr)
 
     def launch_host_func(self, callback: Callable[[object], None], arg: object) -> None:
@@ -197,7 +197,7 @@ class Stream:
 
 
 class ExternalStream(Stream):
-    """A stream that something else has made."""
+    """A stream of another library."""
 
     def __init__(self, ptr: SupportsIndex, device_id: int = -1) -> None:
         self.ptr, self.done, self.device_id = int(ptr), True, 0
@@ -208,7 +208,7 @@ _LOCAL: Final = threading.local()
 
 
 def _streams() -> list[Stream]:
-    """The streams that this thread uses, the last one now."""
+    """The stack of this thread's current streams; the last one is current."""
     if not hasattr(_LOCAL, "streams"):
         _LOCAL.streams = [Stream.null]
     used: list[Stream] = _LOCAL.streams
@@ -216,7 +216,7 @@ def _streams() -> list[Stream]:
 
 
 def get_current_stream(device_id: int = -1) -> Stream:
-    """The stream that this thread uses."""
+    """The current stream of this thread."""
     return _streams()[-1]
 
 
@@ -226,7 +226,7 @@ def get_device_id() -> int:
 
 
 def is_available() -> bool:
-    """There is a device: the host."""
+    """True: the host is a device."""
     return True
 
 

@@ -1,1 +1,1 @@
-"""PyTorch's device "cuda" over host memory, where PyTorch has no CUDA."""
+"""PyTorch's device "cuda" over host memory, for a PyTorch without CUDA."""

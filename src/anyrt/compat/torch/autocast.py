@@ -1,8 +1,8 @@
-"""`torch.autocast("cuda")` over host memory: operators cast what they are given as they do on a GPU.
+"""`torch.autocast("cuda")` over host memory: operators cast their arguments as they do on a GPU.
 
-PyTorch has these casts in every build, for tensors of CUDA alone, behind the key AutocastCUDA. Functions of
-Python take their place, and the key is asked while the autocast of "cuda" is on. What PyTorch casts, and is
-not named below, it casts to float32.
+Every build of PyTorch has these casts, for CUDA tensors only, under the dispatch key AutocastCUDA. Python
+functions replace them, and the key is active while the autocast of "cuda" is enabled. Operators that PyTorch
+casts and that are not listed below compute in float32.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _LOWER: Final = _names(
     " rnn_relu_cell scaled_dot_product_attention _scaled_dot_product_flash_attention _thnn_fused_lstm_cell"
     " _thnn_fused_gru_cell cudnn_convolution cudnn_convolution_transpose"
 )
-# On a GPU these are functions of cuDNN that cast by themselves.
+# On a GPU these are functions of cuDNN, which do their own casts.
 _RECURRENT: Final = tuple(
     f"{n}.{k}" for n in ("lstm", "gru", "rnn_tanh", "rnn_relu") for k in ("input", "data")
 )
 _WIDEST: Final = _names(
     "addcdiv addcmul atan2 bilinear cross dot vdot grid_sampler index_put tensordot scatter_add"
 )
-# They take the type of the result, which says more than the types of what they read.
+# They have an argument for the type of the result, which has priority over the types of the operands.
 _TYPED: Final = _names(
     "prod prod.dim_int softmax.int log_softmax.int cumprod cumsum linalg_vector_norm linalg_matrix_norm"
     " linalg_matrix_norm.str_ord sum sum.dim_IntList"
@@ -45,7 +45,7 @@ _REFUSED: Final = "binary_cross_entropy"
 
 
 def offer(torch: ModuleType) -> None:
-    """Have `torch.autocast("cuda")` cast."""
+    """Register the casts of `torch.autocast("cuda")`."""
     torch.cuda.amp.common.amp_definitely_not_available = _never(torch.cuda.amp.common)
     switch = torch.set_autocast_enabled
     include = torch._C._dispatch_tls_set_dispatch_key_included
@@ -71,7 +71,7 @@ def _never(common: ModuleType) -> Callable[[], bool]:
 
 @functools.cache
 def _register(torch: ModuleType) -> Any:
-    """The functions that cast, for each operator that PyTorch casts the arguments of."""
+    """Register a casting function for each operator whose arguments PyTorch casts."""
     names = {name.removeprefix("aten::") for name in _known(torch) if name.startswith("aten::")}
     library = torch.library.Library("aten", "IMPL", _KEY)
     for name in sorted(names.union(_RECURRENT)):
@@ -81,7 +81,7 @@ def _register(torch: ModuleType) -> Any:
         if call is not None:
             with warnings.catch_warnings(
                 action="ignore"
-            ):  # of the functions for CUDA, which nothing calls here
+            ):  # about replacing the functions for CUDA, which nothing calls here
                 library.impl(name, _caster(torch, name, call))
     return library
 
@@ -92,7 +92,7 @@ def _known(torch: ModuleType) -> list[str]:
 
 
 def _caster(torch: ModuleType, name: str, call: Any) -> Callable[..., Any]:
-    """`call` of what its arguments are cast to, without casts inside."""
+    """A function that casts its arguments and calls `call`, inside which no further casts happen."""
     key = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, _KEY))
     names = [argument.name for argument in call._schema.arguments]
     typed = names.index("dtype") if name in _TYPED else None
@@ -130,14 +130,14 @@ def _tensors(torch: ModuleType, values: Iterable[Any]) -> Iterator[Any]:
 
 
 def _is_cast(torch: ModuleType, x: Any) -> bool:
-    """Whether a value is what autocast casts: a tensor of floats, but of float64."""
+    """Whether autocast casts a value: a floating-point tensor, except float64."""
     if not isinstance(x, torch.Tensor) or x.device.type != "cpu":
         return False
     return x.is_floating_point() and x.dtype is not torch.float64
 
 
 def _as(torch: ModuleType, dtype: Any, value: Any) -> Any:
-    """The same with all such tensors in a type."""
+    """`value` with all such tensors cast to `dtype`."""
     if isinstance(value, dict):
         return {name: _as(torch, dtype, x) for name, x in value.items()}
     if isinstance(value, list | tuple):

@@ -1,6 +1,6 @@
-"""`torch.cuda` over host memory: streams, events, and what programs ask about a device.
+"""`torch.cuda` over host memory: streams, events, and properties of the device.
 
-Work has ended when a call returns, so that streams are numbers, and events points in time.
+Work is synchronous, so that a stream is only a number, and an event only stores a time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _current = threading.local()
 
 
 class Stream:
-    """A stream; with `stream_ptr` one that exists, and 0 is the default stream."""
+    """A stream: a new one, or the existing one at `stream_ptr`; 0 is the default stream."""
 
     def __init__(self, device: object = None, priority: int = 0, stream_ptr: int | None = None) -> None:
         self._owned = stream_ptr is None
@@ -33,23 +33,23 @@ class Stream:
         return ctypes.c_void_p(self.cuda_stream)
 
     def synchronize(self) -> None:
-        """Return when all work has ended."""
+        """Return when all work is complete."""
         DEVICE.finish_stream(self.cuda_stream)
 
     def query(self) -> bool:
-        """Whether all work has ended."""
+        """Whether all work is complete."""
         return True
 
     def wait_event(self, event: Event) -> None:
-        """Start no work before the event."""
+        """Wait for the event before further work."""
         DEVICE.wait(self.cuda_stream, event.cuda_event)
 
     def wait_stream(self, stream: Stream) -> None:
-        """Start no work before that of another stream has ended."""
+        """Wait for the work of another stream before further work."""
         self.wait_event(stream.record_event())
 
     def record_event(self, event: Event | None = None) -> Event:
-        """An event that has the present time."""
+        """Record an event, by default a new one, and return it."""
         event = event or Event(enable_timing=True)
         event.record(self)
         return event
@@ -79,14 +79,14 @@ class Stream:
 
 
 class ExternalStream(Stream):
-    """A stream that another library made."""
+    """A stream of another library."""
 
     def __init__(self, stream_ptr: int, device: object = None) -> None:
         super().__init__(device, stream_ptr=stream_ptr)
 
 
 class Event:
-    """A point in time."""
+    """An event, which stores the time at which it was recorded."""
 
     def __init__(
         self,
@@ -98,22 +98,22 @@ class Event:
         self.cuda_event = DEVICE.open_event(timed=enable_timing)
 
     def record(self, stream: Stream | None = None) -> None:
-        """Hold the present time."""
+        """Store the current time."""
         DEVICE.record(self.cuda_event, stream)
 
     def wait(self, stream: Stream | None = None) -> None:
-        """Have a stream start no work before this."""
+        """Make a stream wait for this event."""
         (stream or current_stream()).wait_event(self)
 
     def query(self) -> bool:
-        """Whether the event has happened."""
+        """Whether the event has occurred."""
         return True
 
     def synchronize(self) -> None:
-        """Return when the event has happened."""
+        """Return when the event has occurred."""
 
     def elapsed_time(self, end_event: Event) -> float:
-        """Milliseconds from this event to another one."""
+        """The milliseconds from this event to another one."""
         return DEVICE.elapsed_ms(self.cuda_event, end_event.cuda_event)
 
     def __del__(self) -> None:
@@ -124,7 +124,7 @@ _DEFAULT: Final = Stream(stream_ptr=0)
 
 
 def current_stream(device: object = None) -> Stream:
-    """The stream that this thread has chosen, or the default one."""
+    """The current stream of this thread, by default stream 0."""
     stream: Stream = getattr(_current, "stream", _DEFAULT)
     return stream
 
@@ -135,13 +135,13 @@ def default_stream(device: object = None) -> Stream:
 
 
 def set_stream(stream: Stream | None) -> None:
-    """Choose this thread's stream."""
+    """Set the current stream of this thread."""
     if stream is not None:
         _current.stream = stream
 
 
 def _before() -> list[Stream]:
-    """The streams that this thread's `with` statements have left."""
+    """The streams that this thread's active `with` statements replaced."""
     if not hasattr(_current, "before"):
         _current.before = []
     streams: list[Stream] = _current.before
@@ -150,7 +150,7 @@ def _before() -> list[Stream]:
 
 @dataclass(frozen=True, slots=True)
 class StreamContext:
-    """Makes a stream this thread's, as long as a `with` statement runs; None changes nothing."""
+    """Makes a stream current for this thread inside a `with` statement; None has no effect."""
 
     stream: Stream | None
 
@@ -165,12 +165,12 @@ class StreamContext:
 
 
 def stream(stream: Stream | None) -> StreamContext:
-    """What makes a stream this thread's."""
+    """A context manager that makes a stream current."""
     return StreamContext(stream)
 
 
 class Device:
-    """`torch.cuda.device`: makes a device current, of which there is one."""
+    """`torch.cuda.device`: makes a device current; there is only one."""
 
     def __init__(self, device: object) -> None:
         self.idx = 0
@@ -179,12 +179,12 @@ class Device:
         """The device is current."""
 
     def __exit__(self, *raised: object) -> None:
-        """It stays so."""
+        """Do nothing: the device stays current."""
 
 
 @dataclass(frozen=True, slots=True)
 class Properties:
-    """What programs print of a device."""
+    """The properties of a device that programs print."""
 
     name: str = host.NAME
     major: int = host.COMPUTE_CAPABILITY[0]
@@ -196,23 +196,23 @@ class Properties:
 
 
 def is_pytorch(names: Mapping[str, object]) -> bool:
-    """Whether a module's names are those of one of PyTorch's own."""
+    """Whether these are the globals of a module of PyTorch."""
     module = names.get("__name__")
     return isinstance(module, str) and module.partition(".")[0] == "torch"
 
 
 def asks_for_itself() -> bool:
-    """Whether PyTorch asks: its own modules choose code by what was compiled in, which is none for CUDA."""
+    """Whether the caller is PyTorch: its own modules must not choose CUDA code, which this build lacks."""
     return is_pytorch(sys._getframe(2).f_globals)
 
 
 def is_available() -> bool:
-    """True, except to PyTorch itself."""
+    """True; False if PyTorch itself calls."""
     return not asks_for_itself()
 
 
 def device_count() -> int:
-    """One device, except to PyTorch itself."""
+    """1; 0 if PyTorch itself calls."""
     return 0 if asks_for_itself() else 1
 
 
@@ -222,7 +222,7 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
 
 
 def is_initialized() -> bool:
-    """True, except to PyTorch itself."""
+    """True; False if PyTorch itself calls."""
     return not asks_for_itself()
 
 
@@ -232,23 +232,23 @@ def current_device() -> int:
 
 
 def init() -> None:
-    """Nothing is left to initialise."""
+    """Do nothing: the device needs no initialisation."""
 
 
 def set_device(device: object) -> None:
-    """Make a device current, of which there is one."""
+    """Do nothing: the only device is always current."""
 
 
 def synchronize(device: object = None) -> None:
-    """Return when all work has ended."""
+    """Return when all work is complete."""
 
 
 def empty_cache() -> None:
-    """Nothing is kept."""
+    """Do nothing: there is no cache."""
 
 
 def ipc_collect() -> None:
-    """Nothing is shared."""
+    """Do nothing: no memory is shared with other processes."""
 
 
 def get_device_name(device: object = None) -> str:
@@ -257,22 +257,22 @@ def get_device_name(device: object = None) -> str:
 
 
 def get_device_capability(device: object = None) -> tuple[int, int]:
-    """Major and minor number."""
+    """The compute capability: major and minor number."""
     return host.COMPUTE_CAPABILITY
 
 
 def get_device_properties(device: object = None) -> Properties:
-    """What programs print of the device."""
+    """The properties of the device that programs print."""
     return Properties()
 
 
 def mem_get_info(device: object = None) -> tuple[int, int]:
-    """Free and total bytes."""
+    """The free and the total memory in bytes."""
     return host.free_memory(), host.total_memory()
 
 
 def reset_peak_memory_stats(device: object = None) -> None:
-    """Nothing is counted."""
+    """Do nothing: memory is not counted."""
 
 
 _FUNCTIONS: Final = (
@@ -305,7 +305,7 @@ def members(torch: ModuleType) -> dict[str, Callable[..., object]]:
 
 def _no_bytes(name: str) -> Callable[..., int]:
     def count(device: object = None) -> int:
-        """Nothing is counted."""
+        """0: memory is not counted."""
         return 0
 
     count.__name__ = name

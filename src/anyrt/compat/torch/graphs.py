@@ -1,4 +1,4 @@
-"""`torch.cuda.CUDAGraph` over host memory: engines on the captured stream, and operators of PyTorch.
+"""`torch.cuda.CUDAGraph` over host memory: captures engines on a stream, and operators of PyTorch.
 
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
@@ -6,8 +6,8 @@
     x.copy_(other)
     graph.replay()                   # y has the value for `other`
 
-What PyTorch makes in a capture is made, as its shapes are needed, and made again in each replay; what it
-writes to tensors that are there is written by replays only.
+During a capture, operators that create tensors are executed, since later code needs their shapes; each replay
+executes them again. Writes to existing tensors are executed only by replays.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from anyrt.compat.torch import cuda as torch_cuda
 
 
 class CUDAGraph:
-    """What was done between the beginning and the end of a capture, to be done again."""
+    """The work between the beginning and the end of a capture, which `replay` executes."""
 
     def __init__(self, keep_graph: bool = False) -> None:
         self._stream = torch_cuda.default_stream()
@@ -33,39 +33,39 @@ class CUDAGraph:
         self._graph: int | None = None
 
     def capture_begin(self, pool: object = None, capture_error_mode: str = "global") -> None:
-        """Note from now on what is done on this thread's stream."""
+        """Begin to record the work on this thread's stream."""
         self._stream = torch_cuda.current_stream()
         DEVICE.begin_capture(self._stream)
         self._noting = _noting(self._stream)
         self._noting.__enter__()
 
     def capture_end(self) -> None:
-        """Keep what was noted."""
+        """End the recording and keep its steps."""
         self._noting.__exit__(None, None, None)
         self._graph = DEVICE.end_capture(self._stream)
 
     def instantiate(self) -> None:
-        """A graph can be replayed as it is."""
+        """Do nothing: a graph can be replayed at once."""
 
     def replay(self) -> None:
-        """Do all of it again."""
+        """Execute the recorded work."""
         if self._graph is None:
             raise RuntimeError("Called CUDAGraph::replay without a preceding successful capture.")
         DEVICE.launch(self._graph, torch_cuda.current_stream())
 
     def reset(self) -> None:
-        """Forget it."""
+        """Drop the recorded work."""
         if self._graph is not None:
             DEVICE.close_graph(self._graph)
         self._graph = None
 
     def pool(self) -> tuple[int, int]:
-        """Memory has no pools here."""
+        """The handle of the memory pool, which has no effect."""
         return graph_pool_handle()
 
 
 class graph:
-    """Captures what a `with` statement does, on a stream of its own."""
+    """Captures the work inside a `with` statement, on its own stream."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class graph:
 
 
 def graph_pool_handle() -> tuple[int, int]:
-    """Memory has no pools here."""
+    """A handle of a memory pool, which has no effect."""
     return 0, 0
 
 
@@ -97,15 +97,15 @@ def is_current_stream_capturing() -> bool:
 
 
 def _noting(stream: torch_cuda.Stream) -> object:
-    """What PyTorch asks about each operator, as long as it is entered."""
+    """A dispatch mode that records each operator of PyTorch while it is active."""
     modes: ModuleType = importlib.import_module("torch.utils._python_dispatch")
 
     def dispatch(self: object, func: Any, types: object, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
         named = kwargs or {}
         if any(tag.name == "inplace_view" for tag in func.tags):
-            return func(*args, **named)  # another shape for the same memory; what is noted keeps its own
+            return func(*args, **named)  # a new shape for the same memory; recorded tensors keep their shapes
         again = functools.partial(func, *_kept(args), **_kept(named))
-        if func._schema.is_mutable:  # its operands stay as they are until a replay, as with CUDA
+        if func._schema.is_mutable:  # the operands stay unchanged until a replay, as with CUDA
             DEVICE.captures.note(stream, again)
             return _written(func, args, named)
         out = func(*args, **named)
@@ -117,7 +117,7 @@ def _noting(stream: torch_cuda.Stream) -> object:
 
 
 def _again(func: Callable[[], Any], out: Any) -> None:
-    """Run an operator, and leave its results where they were at first: views are there already."""
+    """Execute an operator again and copy its results to the tensors of the capture; views need no copy."""
     torch = importlib.import_module("torch")
     leaves = importlib.import_module("torch.utils._pytree").tree_leaves
     with torch.no_grad():
@@ -127,13 +127,13 @@ def _again(func: Callable[[], Any], out: Any) -> None:
 
 
 def _kept(values: Any) -> Any:
-    """The same, with tensors of their own on the same memory, whose shapes stay."""
+    """`values` with each tensor replaced by a new tensor on the same memory, whose shape does not change."""
     trees = importlib.import_module("torch.utils._pytree")
     return trees.tree_map(lambda x: x.detach() if hasattr(x, "detach") else x, values)
 
 
 def _written(func: Any, args: Sequence[Any], kwargs: Any) -> Any:
-    """The operands that an operator writes to and returns."""
+    """The operands that an operator writes and returns."""
     written = [
         kwargs.get(a.name, args[i] if i < len(args) else None)
         for i, a in enumerate(func._schema.arguments)

@@ -1,11 +1,12 @@
-"""Where PyTorch has no CUDA, its device "cuda" is the host: `x.cuda()`, `device="cuda"`, streams, events.
+"""Makes the host PyTorch's device "cuda", if PyTorch has no CUDA: `x.cuda()`, `device="cuda"`, streams,
+events.
 
     x = torch.zeros(1, 3, 224, 224, device="cuda")      # a tensor of the CPU
     context.set_tensor_address("x", x.data_ptr())
     context.execute_async_v3(torch.cuda.current_stream().cuda_stream)
 
-Tensors say that their device is the CPU, and `is_cuda`. Every name gets a function of its own, because
-PyTorch knows its functions by identity, and refuses tables in which one has two names.
+The device of a tensor is the CPU, but `is_cuda` is True. Each name has its own function, because PyTorch
+identifies functions by identity and rejects tables in which one function has two names.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from anyrt.compat.torch import autocast as torch_autocast
 from anyrt.compat.torch import cuda as torch_cuda
 from anyrt.compat.torch import graphs as torch_graphs
 
-# Any: what PyTorch traces a program with.
+# Any: objects with which PyTorch traces a program.
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -33,11 +34,11 @@ _METHODS: Final = ("new_empty", "new_full", "new_ones", "new_tensor", "new_zeros
 
 
 def offer(torch: ModuleType) -> None:
-    """Have this PyTorch take the host for its device "cuda", unless it has CUDA."""
+    """Make the host the device "cuda" of this PyTorch, unless it has CUDA."""
     if torch.cuda.is_available() or "anyrt" in vars(torch.cuda):
         return
     torch.cuda.anyrt = True
-    # Programs hand a tensor's address on as one of device memory.
+    # Programs pass the address of a tensor as an address of device memory.
     DEVICE.knows_all = False
     _take_host(torch)
     for name, member in torch_cuda.members(torch).items():
@@ -52,8 +53,8 @@ def offer(torch: ModuleType) -> None:
 
 
 def _take_host(torch: ModuleType) -> None:
-    """Functions and methods that take a device."""
-    # PyTorch lists its own, and keeps the list, which must be that of the functions as they were.
+    """Wrap the functions and methods with a device argument."""
+    # PyTorch caches a list of its functions, which must contain the original ones.
     devices = importlib.import_module("torch.utils._device")
     constructors: Iterable[Callable[..., object]] = devices._device_constructors()
     homes = (torch, torch.fft, torch.signal.windows, torch.sparse)
@@ -72,7 +73,7 @@ def _take_host(torch: ModuleType) -> None:
     torch.nn.Module.cuda = _cuda_of(torch.nn.Module.cuda)
     torch.Tensor.pin_memory = _itself(torch.Tensor.pin_memory)
     torch.Tensor.record_stream = _itself(torch.Tensor.record_stream)
-    setattr(torch, "Generator", _generator(torch))  # noqa: B010  # mypy knows no such name
+    setattr(torch, "Generator", _generator(torch))  # noqa: B010  # mypy does not know this name
     setattr(torch, "device", _numbered(torch.device))  # noqa: B010  # the same
     torch._C._CudaDeviceProperties = torch_cuda.Properties
     torch.Tensor.is_cuda = _is_cuda(torch.Tensor.is_cuda)
@@ -80,7 +81,8 @@ def _take_host(torch: ModuleType) -> None:
 
 
 def hosted(torch: ModuleType, call: Callable[P, R], by_number: bool = False) -> Callable[P, R]:
-    """`call` with the CPU for each device of CUDA among its arguments; for `to`, a number is one."""
+    """`call` with each CUDA device among its arguments replaced by the CPU; for `to`, a number is a
+    device."""
 
     def host(x: object, is_device: bool) -> object:
         if isinstance(x, str):
@@ -93,13 +95,13 @@ def hosted(torch: ModuleType, call: Callable[P, R], by_number: bool = False) -> 
     def taken(*args: P.args, **kwargs: P.kwargs) -> R:
         here = [host(x, by_number and i == 1) for i, x in enumerate(args)]
         named = {name: host(x, name == "device") for name, x in kwargs.items()}
-        return call(*here, **named)  # type: ignore[arg-type]  # the same arguments, but for devices
+        return call(*here, **named)  # type: ignore[arg-type]  # the same arguments, except for devices
 
     return taken
 
 
 def _generator(torch: ModuleType) -> type:
-    """`torch.Generator` that takes a device of CUDA; those that PyTorch has made are of this class, too."""
+    """A `torch.Generator` that accepts CUDA devices; generators of PyTorch are instances of it, too."""
     original: type = torch.Generator
 
     def knows(cls: type, thing: object) -> bool:
@@ -112,10 +114,10 @@ def _generator(torch: ModuleType) -> type:
 
 
 def _numbered(original: type) -> type:
-    """`torch.device`, of which a number is a device of CUDA.
+    """A `torch.device` for which a number is a CUDA device.
 
-    PyTorch's class cannot be derived from: this one makes its instances, and is equal to it, since tables of
-    PyTorch hold the one or the other."""
+    PyTorch's class has no subclasses. This class creates instances of it and compares equal to it, since
+    tables of PyTorch contain either of them."""
 
     class Kind(type):
         def __instancecheck__(cls, thing: object) -> bool:
@@ -141,7 +143,7 @@ def _numbered(original: type) -> type:
 
 
 def _is_cuda(known: property) -> property:
-    """`is_cuda` of a tensor: True, except to PyTorch itself, which chooses by it the code for a device."""
+    """`is_cuda` of a tensor: True; False if PyTorch itself reads it, to choose the code of a device."""
 
     def is_cuda(self: object) -> bool:
         return bool(known.__get__(self)) if torch_cuda.asks_for_itself() else True
@@ -150,7 +152,7 @@ def _is_cuda(known: property) -> property:
 
 
 def offer_traced(tensors: ModuleType) -> None:
-    """Have programs that PyTorch compiles be told of their tensors what they are told as they stand."""
+    """Give tensors in programs that PyTorch compiles the same attributes as in eager programs."""
     torch = importlib.import_module("torch")
     if "anyrt" not in vars(torch.cuda):
         return
@@ -162,7 +164,7 @@ def offer_traced(tensors: ModuleType) -> None:
 
 
 def _known_to_scripts(taken: Callable[P, R], call: Callable[P, R]) -> Callable[P, R]:
-    """`taken`, which TorchScript compiles as what it stands for."""
+    """`taken`, which TorchScript compiles as the original function."""
     builtins = importlib.import_module("torch.jit._builtins")
     operator = builtins._find_builtin(call)
     if operator is not None:
@@ -171,7 +173,7 @@ def _known_to_scripts(taken: Callable[P, R], call: Callable[P, R]) -> Callable[P
 
 
 def _cuda_of(call: Callable[..., object]) -> Callable[..., object]:
-    """`cuda` of a tensor or module, for any device and in any memory format: what it is called on."""
+    """`cuda` of a tensor or module, for any device and memory format: returns the object itself."""
 
     @functools.wraps(call)
     def cuda(self: object, device: object = None, non_blocking: bool = False, **more: object) -> object:
@@ -190,7 +192,7 @@ def _itself(call: Callable[..., object]) -> Callable[..., object]:
 
 def _nothing(name: str) -> Callable[..., None]:
     def nothing(*args: object) -> None:
-        """Ranges of NVTX mean nothing here."""
+        """Do nothing: NVTX ranges have no effect."""
 
     nothing.__name__ = name
     return nothing
