@@ -132,7 +132,7 @@ print(context.execute(8, [x.ctypes.data, y.ctypes.data]))
     codes = ["binding 7", "binding -1", "got 1 addresses", "[AR70"]
     logged = [line for line in reported if "[TRT]" in line]
     assert [code in line for code, line in zip(codes, logged, strict=False)] == [True] * 4
-    assert "batch size 8 is not looked at" in logged[-1]
+    assert "batch size 8 is ignored" in logged[-1]
 
 
 def test_values_of_shapes_are_set_by_number(run):

@@ -79,7 +79,7 @@ def test_an_image_of_another_process_is_not_loaded(tmp_path):
     text = TEXT % ("int", "x[0] = 6;")
     lines = f"from anyrt.compat.kernels.module import *; open('i', 'wb').write(compiled({text!r}))"
     subprocess.run([sys.executable, "-c", lines], cwd=tmp_path, check=True)
-    with pytest.raises(NotSupportedError, match="got what another process compiled"):
+    with pytest.raises(NotSupportedError, match="got an image that another process compiled"):
         driver.cuModuleLoad(str(tmp_path / "i"))
 
 

@@ -1,7 +1,7 @@
-"""Programs written for TensorRT start unchanged: the name `tensorrt`, and CUDA libraries over host memory.
+"""Runs programs written for TensorRT unchanged: provides `tensorrt`, and CUDA libraries over host memory.
 
-    python -m anyrt.compat script.py arguments...     runs the script as it is
-    python -m anyrt.compat --api 8.6 script.py        one that was written for TensorRT 8
+    python -m anyrt.compat script.py arguments...     run a script
+    python -m anyrt.compat --api 8.6 script.py        run a script for TensorRT 8
 
 or, at the top of a program: `import anyrt.compat; anyrt.compat.install()`.
 """

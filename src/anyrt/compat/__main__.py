@@ -66,22 +66,22 @@ def _from_the_program(
     error: BaseException,
     trace: TracebackType | None,
 ) -> None:
-    """What was raised and caught by nobody, without the lines of this file and of runpy that led to the
-    program."""
+    """Report an uncaught exception, without the traceback entries of this file and of runpy."""
     while trace is not None and trace.tb_frame.f_code.co_filename in BEFORE:
         trace = trace.tb_next
     hook(kind, error.with_traceback(trace), trace)
 
 
 def _run_text(text: str, name: str, arguments: list[str]) -> None:
-    """Lines of Python as `__main__`."""
+    """Execute source text as `__main__`."""
     sys.argv, sys.path[0] = arguments, ""
     sys.modules["__main__"] = main = ModuleType("__main__")
     exec(compile(text, name, "exec"), vars(main))
 
 
 def _run_module(name: str) -> None:
-    """A module as `__main__`; a package without one is the command of its name, as polygraphy is."""
+    """Execute a module as `__main__`; for a package without one, execute the command of its name
+    (polygraphy)."""
     sys.path[0] = ""
     spec = importlib.util.find_spec(name)
     is_package = spec is not None and spec.submodule_search_locations is not None
@@ -93,7 +93,7 @@ def _run_module(name: str) -> None:
 
 
 def _run(program: list[str]) -> None:
-    """A script, or a command that is installed: those of Python in this process, others in its place."""
+    """Execute a script or an installed command: Python programs in this process, others replace it."""
     path = program[0] if Path(program[0]).exists() else _installed(program[0])
     if _is_of_another_language(Path(path)):
         os.execv(path, program)
@@ -103,7 +103,7 @@ def _run(program: list[str]) -> None:
 
 
 def _is_of_another_language(path: Path) -> bool:
-    """Whether a file says in its first line what runs it, and that is not Python."""
+    """Whether the first line of a file names an interpreter other than Python."""
     if not path.is_file():
         return False
     with path.open("rb") as file:
@@ -112,7 +112,7 @@ def _is_of_another_language(path: Path) -> bool:
 
 
 def _installed(name: str) -> str:
-    """Where a command is; a name that is none is taken for a script, which Python will miss."""
+    """The path of a command; an unknown name is returned as a script, for which Python reports an error."""
     beside = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     return shutil.which(name, path=beside) or name
 

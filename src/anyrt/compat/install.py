@@ -1,13 +1,13 @@
-"""Let programs that were written for TensorRT and CUDA import and load what they expect.
+"""Makes the modules and libraries of TensorRT and CUDA available to programs.
 
 anyrt.compat.install()
 import tensorrt as trt              # this package
 from cuda.bindings import runtime   # host memory, unless cuda-python is installed
-import cupy                         # NumPy's arrays, unless CuPy is installed
+import cupy                         # arrays of NumPy, unless CuPy is installed
 ctypes.CDLL("libcudart.so.12")      # host memory
-torch.zeros(3, device="cuda")       # host memory, where PyTorch has no CUDA
+torch.zeros(3, device="cuda")       # host memory, if PyTorch has no CUDA
 
-Processes that a program starts see the same, because `install` writes it into the environment.
+Child processes get the same modules, because `install` sets environment variables.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ CHILDREN = str(Path(__file__).parent / "children")
 
 
 def install(force: bool = False, api: str = "10") -> None:
-    """Register `tensorrt` and its relatives, and stand-ins for CUDA's libraries where those are absent.
+    """Register `tensorrt` and related packages, and stand-ins for CUDA libraries that are not installed.
 
-    With `force` the stand-ins take the place of installed libraries: for a machine that has them but no GPU.
-    With `api="8.6"` this process has the names that TensorRT 10 removed, too. Child processes get the same.
+    With `force`, stand-ins also replace installed libraries: for a machine with these libraries but no GPU.
+    With `api="8.6"`, the API also has the names that TensorRT 10 removed. Child processes get the same.
     """
     if api not in ("10", "8.6"):
         raise ArgumentError("AR304", "anyrt.compat.install", f"api={api!r}", "'10' or '8.6'")
@@ -47,7 +47,7 @@ def install(force: bool = False, api: str = "10") -> None:
 
 
 def _tell_versions(resources: ModuleType) -> None:
-    """Have setuptools' `pkg_resources`, which looks into folders alone, know of TensorRT."""
+    """Register TensorRT with setuptools' `pkg_resources`, which searches only folders."""
     for name in DISTRIBUTIONS:
         distribution = resources.Distribution(None, None, project_name=name, version=anyrt.__version__)
         resources.working_set.add(distribution, name, replace=True)

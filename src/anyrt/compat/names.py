@@ -1,6 +1,6 @@
-"""Finds what programs import: `tensorrt` and its relatives, CUDA libraries as stand-ins over host memory.
+"""Finds modules that programs import: `tensorrt` and related packages, and stand-ins for CUDA libraries.
 
-Nothing is imported before a program asks for it, because every child process has this finder, too.
+A module is imported only when a program imports it, because every child process has this finder, too.
 
     import tensorrt.tensorrt            # anyrt
     import tensorrt_bindings.plugin     # anyrt.plugin
@@ -25,7 +25,7 @@ from typing import Final
 
 import anyrt
 
-# Names of the whole package; what follows a dot is looked for in it, as `tensorrt.plugin` is.
+# Names of the whole package; names after a dot are looked up in it, such as `tensorrt.plugin`.
 _WHOLE: Final = ("tensorrt.tensorrt", "tensorrt_bindings.tensorrt", "tensorrt", "tensorrt_bindings")
 _OWN: Final = {
     "tensorrt_libs": "anyrt.compat.tensorrt.libs",
@@ -34,7 +34,7 @@ _OWN: Final = {
     "tensorrt_dispatch": "anyrt.compat.tensorrt.lean",
     "tensorrt_dispatch.tensorrt_dispatch": "anyrt.compat.tensorrt.lean",
 }
-# Each library: its first module's absence means that the library is absent.
+# The modules of each library; if the first one is missing, the library is not installed.
 _LIBRARIES: Final = (
     {
         "cuda.bindings.runtime": "anyrt.compat.cuda.runtime",
@@ -59,7 +59,7 @@ _LIBRARIES: Final = (
     },
     {"cupy": "anyrt.compat.cupy.arrays", "cupy.cuda": "anyrt.compat.cupy.cuda"},
 )
-# What packages of libraries tell themselves.
+# Modules of other libraries to patch.
 _TOLD: Final[dict[str, dict[str, object]]] = {
     "pycuda": {"VERSION": (2025, 1), "VERSION_STATUS": "", "VERSION_TEXT": "2025.1"},
 }
@@ -69,23 +69,23 @@ _ANY: Final = DistributionFinder.Context()
 
 @dataclass(frozen=True, slots=True)
 class _Metadata(Distribution):
-    """What `importlib.metadata` knows of a package that is an alias."""
+    """The metadata of an alias, for `importlib.metadata`."""
 
     name_: str
 
     def read_text(self, filename: str) -> str | None:
-        """Its METADATA; there are no other files."""
+        """The content of METADATA; there are no other files."""
         if filename != "METADATA":
             return None
         return f"Metadata-Version: 2.1\nName: {self.name_}\nVersion: {anyrt.__version__}\n"
 
     def locate_file(self, path: object) -> Path:
-        """Where a file of the package is."""
+        """The path of a file of the package."""
         return Path(anyrt.__file__).parent / str(path)
 
 
 class Names(DistributionFinder, Loader):
-    """A finder that asks `table` for what is behind a name, and calls `after[name]` on a module of others."""
+    """A finder that looks names up in `table`, and calls `after[name]` on modules of other packages."""
 
     def __init__(self, force: bool, after: dict[str, Callable[[ModuleType], None]]) -> None:
         self.after = after
@@ -97,43 +97,43 @@ class Names(DistributionFinder, Loader):
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The spec of an alias, of a stand-in, of an empty package around one, or of what is looked after."""
+        """The spec of an alias, a stand-in, an empty package around one, or a module to patch."""
         if name in self.after:
             return _looked_after(name, path, self.after[name])
         is_parent = any(n.startswith(name + ".") for n in self.table)
         known = behind(name) or self.table.get(name)
         if known is not None:
             return ModuleSpec(name, self, loader_state=known, is_package=is_parent)
-        # Packages of CUDA share the namespace `cuda`: one that exists keeps its folders.
+        # Packages of CUDA share the namespace `cuda`: an existing package keeps its folders.
         if is_parent and PathFinder.find_spec(name, path) is None:
             return ModuleSpec(name, self, is_package=True)
         return None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        """The one module behind a name, or an empty package."""
+        """The module for a name, or an empty package."""
         if spec.loader_state is None:
             package = ModuleType(spec.name, "Made of host memory by anyrt.compat.")
             vars(package).update(_TOLD.get(spec.name, {}))
             return package
         module = importlib.import_module(spec.loader_state)
-        # The import system puts the alias's spec in the module: `exec_module` gives back its own.
+        # The import system sets the spec of the alias in the module: `exec_module` restores its own spec.
         spec.loader_state = module.__spec__
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """The module has run already."""
+        """Do nothing more: the module is imported already."""
         spec = module.__spec__
         if spec is not None and spec.loader_state is not None:
             module.__spec__ = spec.loader_state
 
     def find_distributions(self, context: DistributionFinder.Context = _ANY) -> Iterable[Distribution]:
-        """Metadata of `tensorrt` and its relatives."""
+        """The metadata of `tensorrt` and related packages."""
         distribution = None if context.name is None else re.sub(r"[-_.]+", "_", context.name).lower()
         return [_Metadata(n) for n in DISTRIBUTIONS if distribution in (None, n)]
 
 
 def behind(name: str) -> str | None:
-    """The module of this package that TensorRT's `name` means, if there is one.
+    """The module of AnyRT for the module `name` of TensorRT, if there is one.
 
     >>> behind("tensorrt_bindings.tensorrt"), behind("tensorrt.core.dtype"), behind("tensorrt.nothing")
     ('anyrt', 'anyrt.core.dtype', None)
@@ -155,9 +155,9 @@ def _exists(name: str) -> bool:
 
 
 def _is_installed(name: str) -> bool:
-    """Whether folders hold the module; nothing is imported to find out."""
+    """Whether the module is installed, without importing it."""
     path: Sequence[str] | None = None
-    # Each part by itself: under its whole name a folder without __init__ asks for its parent's module.
+    # Part by part: with the full name, a folder without __init__ would import its parent.
     for part in name.split("."):
         spec = PathFinder.find_spec(part, path)
         if spec is None:
@@ -168,7 +168,7 @@ def _is_installed(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Followed(Loader):
-    """Loads as `loader` does, then calls `then` on the module."""
+    """Loads with `loader`, then calls `then` on the module."""
 
     loader: Loader
     then: Callable[[ModuleType], None]
@@ -193,7 +193,7 @@ def _looked_after(
 
 
 def offer(names: Names) -> None:
-    """Put the finder first, in the place of one that was there."""
+    """Add the finder in first place, and remove an earlier one."""
     sys.meta_path[:] = [names, *(f for f in sys.meta_path if not isinstance(f, Names))]
     for name in [n for n in sys.modules if n in names.table or n.startswith(("tensorrt.", "tensorrt_"))]:
         del sys.modules[name]

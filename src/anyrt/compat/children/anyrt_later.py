@@ -1,7 +1,7 @@
-"""A finder that installs in a child process what its parent has, when the program first asks for any of it.
+"""A finder that installs the stand-ins of the parent in a child process, when the program first imports one.
 
-Until then nothing of AnyRT is imported, and nothing else that Python has not imported when it starts. Where
-AnyRT or NumPy is not there for this Python, everything goes on without them.
+Until then it imports nothing of AnyRT, and no module that Python does not import at its start. If this Python
+lacks AnyRT or NumPy, the process continues without the stand-ins.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ if TYPE_CHECKING:
     from importlib.metadata import Distribution
     from types import ModuleType
 
-# What `anyrt.compat.names` finds or looks after, beside all that begins with `tensorrt`.
+# The names that `anyrt.compat.names` finds or patches, besides all that begin with `tensorrt`.
 NAMES = ("cuda", "cupy", "pkg_resources", "pycuda", "torch")
-# What programs open by ctypes, what errors of others begin with, and what libraries of plug-ins have.
+# Libraries that programs open with ctypes, the start of error messages, and the symbol of plug-in libraries.
 LIBRARIES = tuple(f"lib{n}.so" for n in ("cuda", "cudart", "nvinfer", "nvinfer_plugin", "nvonnxparser"))
 THEIRS = ("libnv", "libcu")
 PLUGINS = "anyrt_plugin_table"
 
 
 class Later:
-    """The first of the finders, until it has installed; `wanted`: what the parent has, told by `install`."""
+    """The first finder, until it has installed the stand-ins; `wanted`: the setting of the parent's
+    `install`."""
 
     def __init__(self, request: str) -> None:
         self.api, *self.force = request.split()
@@ -37,37 +38,39 @@ class Later:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """What the other finders find, after installing where the name asks for that."""
+        """The spec from the other finders, after installing the stand-ins if the name requires them."""
         if name.startswith("tensorrt") or name.partition(".")[0] in NAMES:
             is_reload = name in sys.modules
             self.install()
-            if not is_reload:  # or Python would take the module's own spec, and run AnyRT a second time
+            if (
+                not is_reload
+            ):  # otherwise Python would use the module's own spec, and execute AnyRT a second time
                 sys.modules.pop(name, None)
             return self.other_spec(name, path, target)
         if self.is_done:
             return None
         if name == "ctypes":
             return self.followed(name, self.watch)
-        if name == "anyrt" and self.api != "10":  # its classes have more names then
+        if name == "anyrt" and self.api != "10":  # its classes get more names by that
             return self.followed(name, lambda module: self.install())
         return None
 
     def other_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None
     ) -> ModuleSpec | None:
-        """What the other finders find."""
+        """The spec from the other finders."""
         others = (f.find_spec(name, path, target) for f in list(sys.meta_path) if f is not self)
         return next((spec for spec in others if spec is not None), None)
 
     def followed(self, name: str, then: Callable[[ModuleType], None]) -> ModuleSpec | None:
-        """The same for a module that `then` is called with, once it has run."""
+        """The same, for a module on which `then` is called after its import."""
         spec = self.other_spec(name, None, None)
         if spec is not None and spec.loader is not None:
-            spec.loader = Followed(spec.loader, then)  # type: ignore[assignment]  # which has a loader's methods
+            spec.loader = Followed(spec.loader, then)  # type: ignore[assignment]  # a loader
         return spec
 
     def find_distributions(self, context: object = None) -> Iterable[Distribution]:
-        """Metadata of TensorRT, where it is asked for by name."""
+        """The metadata of TensorRT, if the program requests it by name."""
         if not str(getattr(context, "name", None)).lower().startswith("tensorrt"):
             return ()
         self.install()
@@ -75,7 +78,7 @@ class Later:
         return next((f.find_distributions(context) for f in finders), ())  # type: ignore[attr-defined]
 
     def watch(self, ctypes: ModuleType) -> None:
-        """Install when a program opens a library of CUDA's or TensorRT's, or one of plug-ins."""
+        """Install when a program opens a library of CUDA or TensorRT, or a library of plug-ins."""
         kind = ctypes.CDLL
         opened = kind.__init__
 
@@ -104,7 +107,7 @@ class Later:
         kind.__new__, kind.__init__, self.undo = staticmethod(new), init, undo
 
     def install(self) -> None:
-        """Install, once; this finder is gone then."""
+        """Install the stand-ins once, and remove this finder."""
         with self.lock:
             if self.is_done:
                 return
@@ -115,13 +118,13 @@ class Later:
                 __import__("anyrt.compat.install")
                 sys.modules["anyrt.compat.install"].install(force=bool(self.force), api=self.api)
             except (ImportError, SyntaxError):
-                pass  # they are not there, or of another Python
+                pass  # AnyRT or NumPy is missing, or belongs to another Python
             finally:
                 sys.meta_path[:] = [f for f in sys.meta_path if f is not self]
 
 
 class Followed:
-    """Loads as `loader` does, then calls `then` on the module."""
+    """Loads with `loader`, then calls `then` on the module."""
 
     def __init__(self, loader: Loader, then: Callable[[ModuleType], None]) -> None:
         self.loader, self.then = loader, then
@@ -137,7 +140,7 @@ class Followed:
 
 
 def wait() -> None:
-    """Wait for the first import that asks for it."""
+    """Add the finder, which waits for the first import that needs the stand-ins."""
     later = Later(os.environ["ANYRT_COMPAT"])
     sys.meta_path.insert(0, later)
     if any(name in sys.modules for name in NAMES):

@@ -1,8 +1,9 @@
-"""Python runs this when a child process starts: `anyrt.compat.install` has put this folder on PYTHONPATH.
+"""Python executes this file when a child process starts: `anyrt.compat.install` adds this folder to
+PYTHONPATH.
 
-Every Python on the machine may be that child: one that AnyRT cannot run in goes on as if nothing were here,
-any other waits until the program imports what stands for CUDA (`anyrt_later.py`). Then the one that this file
-hides runs, if there is any. No syntax here is newer than Python 2.
+The child may be any Python on the machine. One without AnyRT continues unchanged; any other waits until the
+program imports a stand-in (`anyrt_later.py`). Then this file executes the sitecustomize that it hides, if
+there is one. Its syntax must be valid in Python 2, too.
 """
 
 import os

@@ -1,1 +1,1 @@
-"""Kernels in CUDA's C++, which a C++ compiler of this machine compiles."""
+"""CUDA C++ kernels, which a C++ compiler compiles for this machine."""

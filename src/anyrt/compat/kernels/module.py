@@ -1,12 +1,12 @@
-"""Kernels in CUDA's C++ as functions of this machine: a C++ compiler makes them, and each is called for every
-block and thread, one after the other; threads that wait for each other have stacks of their own (`kernel.h`).
+"""CUDA C++ kernels as host functions. A C++ compiler compiles them, and each is called for every block and
+thread in sequence; threads that wait for each other have their own stacks (`kernel.h`).
 
     image = compiled("extern \\"C\\" __global__ void twice(float *x) { x[threadIdx.x] *= 2; }")
     kernel = loaded(image).kernel("twice")
     kernel.launch((1, 1, 1), (n, 1, 1), [x.ctypes.data])
 
-The image of a module is a shared object, which programs load as they do with code of a GPU. It runs as code
-of this process, so that only what this process has compiled is loaded, no image that another one kept.
+The image of a module is a shared object, which programs load like GPU code. It runs in this process with all
+its rights, so only images that this process compiled are loaded.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ HEADER: Final = Path(__file__).with_name("kernel.h")
 LAUNCH: Final = "anyrt_launch_"
 HEAD: Final = 64  # bytes of the header of an image
 MOST: Final = 1 << 30
-# What has threads wait for each other; other forms of it are not here.
+# Functions that synchronise threads; other forms are not supported.
 _TOGETHER: Final = re.compile(
     r"\b(__syncthreads|__syncwarp|__(?:shfl|shfl_up|shfl_down|shfl_xor|ballot|any|all)_sync)\b"
 )
@@ -52,11 +52,11 @@ _KERNEL: Final = re.compile(
 _CUDA_HEADER: Final = re.compile(
     r"^[ \t]*#[ \t]*include[ \t]*[<\"](cuda\w*|device_\w+|math_constants)\.h(pp)?[>\"]", re.M
 )
-# Kernels in a macro have the names that it makes of its arguments.
+# The name of a kernel in a macro may depend on the arguments of the macro.
 _MACRO: Final = re.compile(r"^[ \t]*#[ \t]*define\b(?:[^\n]*\\\n)*[^\n]*__global__", re.M)
 _COMMENT: Final = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
-# For every machine of this kind, as programs keep images. A frame holds what a thread of a GPU may have, less
-# than a stack of `kernel.h`.
+# No flags for one processor, since programs keep images. A frame may have the local memory of a GPU thread,
+# which is less than a stack of `kernel.h`.
 FRAME: Final = 516 << 10
 _FLAGS: Final = ("-std=c++17", "-fno-math-errno", f"-Werror=frame-larger-than={FRAME}")
 _COMPILED: Final[set[bytes]] = set()  # digests of images
@@ -74,26 +74,30 @@ class Kernel:
     def launch(
         self, grid: Sequence[int], block: Sequence[int], arguments: Sequence[int], shared: int = 0
     ) -> None:
-        """Call it for every place; `arguments`: an address for each, where its bytes lie."""
+        """Execute the kernel for all threads; `arguments`: the address of the bytes of each argument."""
         places = (ctypes.c_uint * 7)(*(int(n) for n in (*grid, *block, shared)))
         if self.code(places, (ctypes.c_void_p * len(arguments))(*arguments)):
-            raise DeviceFault(Fault.LAUNCH_FAILED)  # threads wait for others that have ended
+            raise DeviceFault(Fault.LAUNCH_FAILED)  # a thread waits for threads that have returned
 
     def copies(self, addresses: Sequence[int]) -> list[bytes]:
-        """The bytes of all arguments, which a graph keeps."""
+        """A copy of the bytes of all arguments, for a graph."""
         if any(lack(a, n, writes=False) for a, n in zip(addresses, self.sizes, strict=True)):
             raise DeviceFault(Fault.INVALID_VALUE)
         return [ctypes.string_at(a, n) for a, n in zip(addresses, self.sizes, strict=True)]
 
 
 class Module:
-    """What `compiled` gave, loaded."""
+    """A loaded image of `compiled`."""
 
     def __init__(self, image: bytes) -> None:
         if _digest(image) not in _COMPILED:
             do = "compile the source with nvrtc in this process, or use NumPy or ctypes on the same memory"
             raise NotSupportedError(
-                "AR901", "a module of kernels", _sort(image), "the result of nvrtc in this process", do
+                "AR901",
+                "a module of kernels",
+                _sort(image),
+                "an image that nvrtc compiled in this process",
+                do,
             )
         self.library = foreign.opened(image)
         self._kernels: dict[str, Kernel] = {}
@@ -115,18 +119,20 @@ class Module:
 
 @lru_cache(256)
 def loaded(image: bytes) -> Module:
-    """A module of an image; the same one each time, since programs load theirs for every call."""
+    """Load an image; the result is cached, since programs load their image for every call."""
     return Module(image)
 
 
 def compiled(code: str, options: tuple[str, ...] = (), names: tuple[str, ...] = ()) -> bytes:
-    """The image of a module with all kernels of a text, and with those that `names` make of templates, which
-    are called `named_0` and on; Rejected with what the compiler says."""
+    """Compile a source and return the image, with all its kernels and the template instances of `names`,
+    which are called `named_0`, `named_1` …; raises Rejected with the errors of the compiler."""
     bare = _COMMENT.sub(" ", code)
     match_ = _REFUSED.search(bare)
     if match_:
         do = "use __syncthreads, __shfl_sync and similar functions, or NumPy on the same memory"
-        raise NotSupportedError("AR901", "nvrtc", f"{match_[0]} in a kernel", "CUDA's plain C++", do)
+        raise NotSupportedError(
+            "AR901", "nvrtc", f"{match_[0]} in a kernel", "a supported function of CUDA C++", do
+        )
     compiler = foreign.find_compiler("c++", "g++", "clang++")
     if compiler is None:
         do = "install a C++ compiler, or use NumPy or ctypes on the same memory"
@@ -149,7 +155,8 @@ def compiled(code: str, options: tuple[str, ...] = (), names: tuple[str, ...] = 
 
 
 def _expanded(compiler: str, code: str, options: Sequence[str]) -> str:
-    """A text with its macros written out; the text itself where the compiler refuses, as it will again."""
+    """A source with its macros expanded; unchanged if the preprocessor fails, since the compiler will,
+    too."""
     try:
         status, said = foreign.run([compiler, "-E", "-P", *options, "-x", "c++", "-"], code)
     except Late:
@@ -158,13 +165,13 @@ def _expanded(compiler: str, code: str, options: Sequence[str]) -> str:
 
 
 def _digest(image: bytes) -> bytes:
-    """Of an image without what programs have behind it, or with the zeros at its end that they lack."""
+    """The digest of an image, independent of extra bytes and of missing zeros at its end."""
     size = _size(image)
     return hashlib.sha256(image[:size].ljust(size, b"\0") if size <= MOST else image).digest()
 
 
 def _size(head: bytes) -> int:
-    """How long an image is, as its header says."""
+    """The size of an image, from its header."""
     if head[:4] != b"\x7fELF" or len(head) < HEAD:
         return len(head)
     (sections,) = struct.unpack_from("<Q", head, 40)
@@ -174,12 +181,12 @@ def _size(head: bytes) -> int:
 
 def _sort(image: bytes) -> str:
     if LAUNCH.encode() in image:
-        return "what another process compiled"
-    return "machine code of a GPU" if image[:4] == b"\x7fELF" else "code of another compiler"
+        return "an image that another process compiled"
+    return "GPU machine code" if image[:4] == b"\x7fELF" else "code of another compiler"
 
 
 def _kept(options: Sequence[str]) -> list[str]:
-    """The options that mean the same here: definitions, and folders of headers."""
+    """The options that the host compiler understands: macros and include folders."""
     long = {"--define-macro": "-D", "--include-path": "-I"}
     kept, rest = [], iter(options)
     for option in rest:
@@ -192,7 +199,7 @@ def _kept(options: Sequence[str]) -> list[str]:
 
 
 def image_at(address: int) -> bytes:
-    """The image that lies at an address; its header says how long it is."""
+    """The image at an address; its header has its size."""
     if lack(address, HEAD, writes=False):
         raise DeviceFault(Fault.INVALID_VALUE)
     head = ctypes.string_at(address, HEAD)
@@ -203,7 +210,7 @@ def image_at(address: int) -> bytes:
 
 
 def laid_out(values: Sequence[object]) -> list[np.ndarray]:
-    """Arguments of Python as a kernel takes them: addresses of arrays, and numbers by their types."""
+    """Python arguments as bytes for a kernel: addresses of arrays, and numbers by their types."""
     return [np.array(_plain(v)) for v in values]
 
 

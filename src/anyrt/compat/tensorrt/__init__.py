@@ -1,1 +1,1 @@
-"""What TensorRT has beside the module `anyrt`: its lean runtime, signatures, and names of TensorRT 8.6."""
+"""Parts of TensorRT outside the module `anyrt`: lean runtime, signatures, and names of TensorRT 8.6."""

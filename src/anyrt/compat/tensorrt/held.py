@@ -1,12 +1,12 @@
-"""Memory of tensors whose values are sizes lives as long as a context reads or writes it.
+"""Keeps memory of shape tensors alive while a context reads or writes it.
 
-Torch-TensorRT's runtime in Python binds addresses of arrays that it lets go before the context is done with
-them: of inputs before `infer_shapes` reads them, of outputs before the next `infer_shapes` writes them.
+The Python runtime of Torch-TensorRT binds addresses of arrays and drops the arrays too early: inputs before
+`infer_shapes` reads them, outputs before the next `infer_shapes` writes them.
 
     sizes = x.cpu().numpy().copy()
     context.set_tensor_address("sizes", sizes.ctypes.data)
 
-The array is found among the locals of the function that calls, and is held until the next address.
+The array is searched among the locals of the caller, and kept until the next address is set.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _HELD: Final[WeakKeyDictionary[IExecutionContext, dict[str, object]]] = WeakKeyD
 
 
 def offer() -> None:
-    """Have all contexts hold such arrays."""
+    """Make all contexts keep such arrays."""
     usual = IExecutionContext.set_tensor_address
     if usual.__module__ == __name__:
         return
@@ -40,12 +40,12 @@ def offer() -> None:
         return done
 
     set_tensor_address.__module__ = __name__
-    setattr(IExecutionContext, "set_tensor_address", set_tensor_address)  # noqa: B010  # mypy takes no methods
+    setattr(IExecutionContext, "set_tensor_address", set_tensor_address)  # noqa: B010  # mypy forbids it
 
 
 def owner(holders: Iterable[object], address: int) -> object:
-    """The array, or tensor of PyTorch, that begins at an address, of these and what lists of them hold; None
-    where none does."""
+    """The array or PyTorch tensor that begins at an address, among `holders` and the elements of lists in
+    them; None if there is none."""
     tensor = getattr(sys.modules.get("torch"), "Tensor", ())
     for x in chain.from_iterable(x if isinstance(x, list | tuple) else (x,) for x in holders):
         if isinstance(x, np.ndarray) and x.ctypes.data == address:

@@ -1,4 +1,4 @@
-"""`tensorrt_lean` and `tensorrt_dispatch`: of TensorRT's names those that load and run plans.
+"""`tensorrt_lean` and `tensorrt_dispatch`: the names of TensorRT that load and execute plans.
 
 >>> import anyrt
 >>> from anyrt.compat.tensorrt import lean

@@ -1,6 +1,6 @@
-"""`tensorrt_libs`: in TensorRT a folder of shared objects; nothing here has any.
+"""`tensorrt_libs`: in TensorRT a folder of shared objects; AnyRT has none.
 
-Programs open what they expect in this folder by path, and `ctypes` finds it by its name
+Programs open libraries in this folder by path, and `ctypes` identifies them by their names
 (`compat/ctypes/libraries.py`).
 """
 

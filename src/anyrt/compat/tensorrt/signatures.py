@@ -1,4 +1,4 @@
-"""Docstrings as pybind11 begins them, with the signature, from which programs read how many arguments it has.
+"""Docstrings that begin with the signature, as with pybind11; programs read the number of arguments from it.
 
 >>> signature(anyrt.INetworkDefinition, anyrt.INetworkDefinition.add_cast)
 'add_cast(self: tensorrt.tensorrt.INetworkDefinition, input: tensorrt.tensorrt.ITensor, \
@@ -18,12 +18,13 @@ import anyrt
 
 _NAME: Final = re.compile(r"[A-Za-z_]\w*")
 _OTHERS: Final = {"NDArray": "numpy.ndarray", "Array": "numpy.ndarray", "Sequence": "List", "Any": "object"}
-# Functions of the module that are pybind11's; `nptype` and `volume` are Python's there, too.
+# Functions of the module that pybind11 defines; TensorRT defines `nptype` and `volume` in Python.
 _FUNCTIONS: Final = (
     *("get_builder_plugin_registry", "get_plugin_registry"),
     *("get_nv_onnx_parser_version", "init_libnvinfer_plugins"),
 )
-# So are these methods of classes; `__enter__` and `__exit__` are Python's there, and others are slots.
+# Special methods that pybind11 defines; TensorRT defines `__enter__` and `__exit__` in Python, others are
+# slots.
 _SPECIAL: Final = (
     *("__init__", "__len__", "__bool__", "__nonzero__", "__iter__", "__getitem__", "__setitem__"),
     *("__delitem__", "__eq__", "__str__"),
@@ -32,7 +33,7 @@ _find: Final = anyrt.__getattr__
 
 
 def offer() -> None:
-    """Have each public class and function say so, once it is asked for; those that are there at once."""
+    """Add signatures to the docstrings of public classes and functions, to lazy ones when they are loaded."""
     vars(anyrt)["__getattr__"] = _signed
     for member in [*vars(anyrt).values()]:
         _sign(member)
@@ -76,7 +77,7 @@ def signature(kind: type | None, function: Callable[..., object]) -> str:
 
 
 def _type(annotation: str) -> str:
-    """A type of ours by TensorRT's name: of several, the first one that is not None."""
+    """TensorRT's name of a type; of a union, the first type that is not None."""
     first = next((part for part in annotation.split(" | ") if part != "None"), "None")
     names = _names()
     return _NAME.sub(lambda match_: names.get(match_[0], match_[0]), first)

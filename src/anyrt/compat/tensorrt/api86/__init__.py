@@ -1,9 +1,9 @@
-"""The names of TensorRT 8.6 that 10 removed, over what took their places.
+"""The names of TensorRT 8.6 that version 10 removed, implemented with their replacements.
 
     python -m anyrt.compat --api 8.6 script.py
 
-They are put into the API's own classes, for the whole process: elsewhere they must not exist, because
-programs choose their branch by `hasattr(engine, "num_bindings")`.
+They are added to the classes of the API, for the whole process. Without this option they must not exist,
+because programs choose their branch with `hasattr(engine, "num_bindings")`.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from anyrt.core.enums import DataType, InterpolationMode, SampleMode
 from anyrt.ops import REMOVED
 
 VERSION = "8.6.1"
-# Layers whose attributes of two axes have a name without "_nd", too.
+# Layers with attributes for two axes, whose names lack "_nd".
 TWO_AXES = ("IConvolutionLayer", "IDeconvolutionLayer", "IPaddingLayer", "IPoolingLayer")
 
 
 def offer() -> None:
-    """Make this process's API that of TensorRT 8.6, as far as 10 removed names."""
+    """Add the names that TensorRT 10 removed to the API of this process."""
     _put(ICudaEngine, (*engine.METHODS, *map(property, engine.PROPERTIES)))
     _put(IExecutionContext, (*context.METHODS, context.ACTIVE_PROFILE))
     _put(Builder, building.BUILDER)
@@ -38,11 +38,15 @@ def offer() -> None:
     _put(INetworkDefinition, (property(building.has_explicit_precision), building.add_shape))
     _put(INetworkDefinition, add_methods(REMOVED).values())
     INetworkDefinition._ends = {DataType.INT64: DataType.INT32}
-    _keep(Builder, "max_batch_size", Setting(int, 1, "Kept: the batch stands in the shapes.", low=1))
+    _keep(
+        Builder,
+        "max_batch_size",
+        Setting(int, 1, "Stored without an effect: shapes include the batch.", low=1),
+    )
     _keep(
         IBuilderConfig,
         "min_timing_iterations",
-        Setting(int, 1, "Kept: fewest runs that a measurement would take.", low=1),
+        Setting(int, 1, "Stored without an effect: the minimum number of runs of a measurement.", low=1),
     )
     for owner in TWO_AXES:
         for name in missing.REMOVED[owner]:
@@ -53,7 +57,7 @@ def offer() -> None:
 
 
 def _put(owner: type, members: Iterable[Callable[..., object] | property]) -> None:
-    """Members under their functions' own names."""
+    """Add members to a class, by the names of their functions."""
     for member in members:
         function = member.fget if isinstance(member, property) else member
         assert function is not None, f"a name of {owner.__name__} that cannot be read"

@@ -1,4 +1,4 @@
-"""Building as 8.6 did. The functions become methods and properties of the builder and its configuration."""
+"""The builder of 8.6. The functions become methods and properties of the builder and its configuration."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EXPLICIT_BATCH = 1 << NetworkDefinitionCreationFlag.EXPLICIT_BATCH
 
 
 def add_shape(self: INetworkDefinition, input: ITensor) -> ILayer | None:
-    """The sizes of a tensor: int32, as 8.6 had them."""
+    """The dimensions of a tensor as int32, as in 8.6."""
     layer: ILayer | None = _add_shape(self, input)
     if layer is not None and not state_of(self).is_strong:
         layer.set_output_type(0, DataType.INT32)
@@ -27,28 +27,30 @@ def add_shape(self: INetworkDefinition, input: ITensor) -> ILayer | None:
 
 
 def build_engine(self: Builder, network: INetworkDefinition, config: IBuilderConfig) -> ICudaEngine | None:
-    """An engine at once; None when the network cannot be built."""
+    """Build an engine without a separate plan; None if the build fails."""
     return self.build_engine_with_config(network, config)
 
 
 @quiet(None)
 def create_network(self: Builder, flags: int = 0) -> INetworkDefinition | None:
-    """A network with the batch in its shapes, as EXPLICIT_BATCH asks. Without that flag None: 8.6 meant a
-    batch that stands in no shape, which is not here."""
+    """A network whose shapes include the batch, with EXPLICIT_BATCH. Without that flag None and AR901: the
+    implicit batch dimension of 8.6 is not supported."""
     if isinstance(flags, int) and not flags & EXPLICIT_BATCH:
         got, wanted = "an implicit batch dimension", "NetworkDefinitionCreationFlag.EXPLICIT_BATCH"
-        do = "pass 1 << int(trt.NetworkDefinitionCreationFlag.EXPLICIT_BATCH), and add it to the shapes"
+        do = (
+            "pass 1 << int(trt.NetworkDefinitionCreationFlag.EXPLICIT_BATCH), and add the batch to the shapes"
+        )
         raise NotSupportedError("AR901", "create_network", got, wanted, do)
     return _create_network(self, flags)
 
 
 def has_explicit_precision(self: INetworkDefinition) -> bool:
-    """False: EXPLICIT_PRECISION is taken and means nothing, as in 8.6."""
+    """False: EXPLICIT_PRECISION is accepted and has no effect, as in 8.6."""
     return False
 
 
 def max_workspace_size(self: IBuilderConfig) -> int:
-    """Bytes of intermediate memory that an engine may take."""
+    """The maximum workspace of an engine in bytes."""
     return self.get_memory_pool_limit(MemoryPoolType.WORKSPACE)
 
 

@@ -1,4 +1,4 @@
-"""Contexts by numbered bindings. The functions become methods of `IExecutionContext`."""
+"""Execution contexts with numbered bindings. The functions become methods of `IExecutionContext`."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def execute_async_v2(
     stream_handle: int,
     input_consumed: object = None,
 ) -> bool:
-    """One inference with one address for each binding; those of other profiles are not looked at, and may be
-    missing at the end."""
+    """Execute one inference, with one address per binding. Addresses for other profiles are ignored, and
+    those at the end may be omitted."""
     return _bind(self, bindings, "execute_async_v2") and self.execute_async_v3(stream_handle)
 
 
 def execute_v2(self: IExecutionContext, bindings: Sequence[Bindable]) -> bool:
-    """The same, on no stream."""
+    """The same without a stream."""
     return _bind(self, bindings, "execute_v2") and self.execute_async_v3(0)
 
 
@@ -42,15 +42,15 @@ def execute_async(
     stream_handle: int = 0,
     input_consumed: object = None,
 ) -> bool:
-    """The same; the batch stands in the shapes, and `batch_size` is not looked at."""
+    """The same. Shapes include the batch, and `batch_size` is ignored."""
     if batch_size != 1:
-        text = f"batch size {batch_size} is not looked at: the batch stands in the shapes of bindings"
+        text = f"batch size {batch_size} is ignored: shapes of bindings include the batch"
         self._channel.log(Severity.WARNING, text)
     return execute_async_v2(self, bindings, stream_handle)
 
 
 def execute(self: IExecutionContext, batch_size: int = 1, bindings: Sequence[Bindable] = ()) -> bool:
-    """The same, on no stream."""
+    """The same without a stream."""
     return execute_async(self, batch_size, bindings)
 
 
@@ -61,7 +61,10 @@ def _bind(self: IExecutionContext, bindings: Sequence[Bindable], method: str) ->
     count = self.engine.num_io_tensors
     first = self.active_optimization_profile * count
     if not first + count <= len(bindings) <= num_bindings(self.engine):
-        wanted, do = f"{num_bindings(self.engine)}", "pass one address for each binding of each profile"
+        wanted, do = (
+            f"{num_bindings(self.engine)} addresses",
+            "pass one address for each binding of each profile",
+        )
         raise BindingError("AR701", method, f"{len(bindings)} addresses", wanted, do)
     return all(_bind_one(self, first + i, bindings[first + i]) for i in range(count))
 
@@ -69,7 +72,7 @@ def _bind(self: IExecutionContext, bindings: Sequence[Bindable], method: str) ->
 def _bind_one(self: IExecutionContext, binding: int, memory: Bindable | None) -> bool:
     name, _ = tensor_of(self.engine, binding)
     if memory is None or (isinstance(memory, int) and memory == 0):
-        # Values of shapes may come from set_shape_input; then the list has no address for them.
+        # The values of shape tensors may come from set_shape_input; then the list has no address for them.
         if self.engine.is_shape_inference_io(name) and self.get_tensor_address(name):
             return True
         return self.set_tensor_address(name, 0)
@@ -78,30 +81,30 @@ def _bind_one(self: IExecutionContext, binding: int, memory: Bindable | None) ->
 
 @quiet(False)
 def set_binding_shape(self: IExecutionContext, binding: int, shape: Dims | Sequence[int]) -> bool:
-    """The shape of an input of the profile in force."""
+    """Set the shape of an input of the selected profile."""
     return self.set_input_shape(_own(self, binding), shape)
 
 
 def get_binding_shape(self: IExecutionContext, binding: int) -> Dims:
-    """The shape of an input or output, −1 for what is not known yet."""
+    """The shape of an input or output; −1 for unknown dimensions."""
     return self.get_tensor_shape(tensor_of(self.engine, binding)[0])
 
 
 def get_strides(self: IExecutionContext, binding: int) -> Dims:
-    """Elements from one index to the next in each dimension."""
+    """The stride of each dimension, in elements."""
     return self.get_tensor_strides(tensor_of(self.engine, binding)[0])
 
 
 @quiet(False)
 def set_shape_input(self: IExecutionContext, binding: int, shape: Sequence[int]) -> bool:
-    """The values of an input that decides sizes, which are copied."""
+    """Set the values of a shape tensor, which are copied."""
     name = _own(self, binding)
     return self.set_tensor_address(name, np.array(shape, _dtype(self, name)))
 
 
 @quiet(None)
 def get_shape(self: IExecutionContext, binding: int) -> list[int] | None:
-    """The values of an input that decides sizes, or of an output that is computed with them."""
+    """The values of an input or output that is a shape tensor."""
     name, address = _own(self, binding), 0
     if self.engine.get_tensor_mode(name) is TensorIOMode.INPUT:
         address = self.get_tensor_address(name)
@@ -119,10 +122,13 @@ def get_shape(self: IExecutionContext, binding: int) -> list[int] | None:
 
 
 def _own(self: IExecutionContext, binding: int) -> str:
-    """The tensor of a binding that belongs to the profile in force."""
+    """The tensor of a binding, which must belong to the selected profile."""
     name, profile = tensor_of(self.engine, binding)
     if profile != self.active_optimization_profile:
-        got, wanted = f"binding {binding} of profile {profile}", f"one of {self.active_optimization_profile}"
+        got, wanted = (
+            f"binding {binding} of profile {profile}",
+            f"a binding of profile {self.active_optimization_profile}",
+        )
         raise BindingError("AR706", name, got, wanted, "select the profile first")
     return name
 
@@ -139,7 +145,7 @@ def _dtype(self: IExecutionContext, name: str) -> np.dtype[np.generic]:
 
 
 def active_optimization_profile(self: IExecutionContext) -> int:
-    """The profile in force, which may be set."""
+    """The selected profile; assign to select another one."""
     return self._context.sizing.profile
 
 

@@ -1,6 +1,7 @@
-"""Engines by numbered bindings: those of profile p come after those of profile p − 1, one for each tensor.
+"""Engines with numbered bindings: one per tensor and profile; those of profile p follow those of profile p −
+1.
 
-A binding is its number, or its name, which for profiles after the first is `x [profile 1]`. The functions
+A binding is a number or a name; for profiles after the first the name is `x [profile 1]`. The functions
 become methods and properties of `ICudaEngine`.
 """
 
@@ -20,7 +21,7 @@ _OF_PROFILE = re.compile(r"(.*) \[profile (\d+)\]", re.S)
 
 
 def tensor_of(engine: ICudaEngine, binding: Binding) -> tuple[str, int]:
-    """Name and profile; what is no binding gets a name that no tensor has, for the engine to complain of."""
+    """The name and the profile of a binding. An invalid binding gets a name that the engine rejects."""
     if isinstance(binding, str):
         match_ = _OF_PROFILE.fullmatch(binding)
         return (match_[1], int(match_[2])) if match_ else (binding, 0)
@@ -34,17 +35,17 @@ def tensor_of(engine: ICudaEngine, binding: Binding) -> tuple[str, int]:
 
 
 def num_bindings(self: ICudaEngine) -> int:
-    """Inputs and outputs, once for each profile."""
+    """The number of inputs and outputs, times the number of profiles."""
     return self.num_io_tensors * self.num_optimization_profiles
 
 
 def max_batch_size(self: ICudaEngine) -> int:
-    """1: the batch is a dimension like the others."""
+    """1: the batch is a dimension like any other."""
     return 1
 
 
 def get_binding_name(self: ICudaEngine, index: int) -> str | None:
-    """The name of a binding; None out of range."""
+    """The name of a binding; None if the index is out of range."""
     if not 0 <= integer(index, "get_binding_name") < num_bindings(self):
         return None
     name, profile = tensor_of(self, index)
@@ -63,7 +64,7 @@ def binding_is_input(self: ICudaEngine, binding: Binding) -> bool:
 
 
 def get_binding_shape(self: ICudaEngine, binding: Binding) -> Dims:
-    """Sizes as the network declares them, −1 where they are dynamic."""
+    """The shape in the network; −1 for dynamic dimensions."""
     return self.get_tensor_shape(tensor_of(self, binding)[0])
 
 
@@ -73,28 +74,28 @@ def get_binding_dtype(self: ICudaEngine, binding: Binding) -> DataType:
 
 
 def get_location(self: ICudaEngine, binding: Binding) -> TensorLocation:
-    """HOST for shape tensors; both places are the same memory here."""
+    """HOST for shape tensors, otherwise DEVICE; both are host memory."""
     return self.get_tensor_location(tensor_of(self, binding)[0])
 
 
 def get_profile_shape(self: ICudaEngine, profile_index: int, binding: Binding) -> list[Dims]:
-    """Minimum, optimum and maximum of an input's shape."""
+    """The minimum, optimum and maximum shape of an input."""
     return self.get_tensor_profile_shape(tensor_of(self, binding)[0], profile_index)
 
 
 def get_profile_shape_input(self: ICudaEngine, profile_index: int, binding: Binding) -> list[list[int]]:
-    """Minimum, optimum and maximum of a shape tensor's values."""
-    # The parameters' names are exchanged there, as in TensorRT.
+    """The minimum, optimum and maximum values of a shape tensor."""
+    # The names of the two parameters are exchanged, as in TensorRT.
     return self.get_tensor_profile_values(profile_index, tensor_of(self, binding)[0])
 
 
 def is_shape_binding(self: ICudaEngine, binding: int) -> bool:
-    """Whether its values decide sizes, or are computed with them."""
+    """Whether a binding is a shape tensor."""
     return self.is_shape_inference_io(tensor_of(self, binding)[0])
 
 
 def is_execution_binding(self: ICudaEngine, binding: int) -> bool:
-    """Whether a run needs its address: every one, here."""
+    """Whether an inference needs the address of a binding: always True."""
     return self.get_tensor_mode(tensor_of(self, binding)[0]) is not TensorIOMode.NONE
 
 
@@ -104,7 +105,7 @@ def get_binding_format(self: ICudaEngine, index: int) -> TensorFormat:
 
 
 def get_binding_format_desc(self: ICudaEngine, index: int) -> str:
-    """The memory layout in words."""
+    """The description of the memory layout."""
     return self.get_tensor_format_desc(*tensor_of(self, index))
 
 
@@ -128,7 +129,7 @@ def __len__(self: ICudaEngine) -> int:
 
 
 def __getitem__(self: ICudaEngine, key: Binding) -> Binding | None:
-    """The name of a number, the number of a name."""
+    """The name of a binding number, or the number of a binding name."""
     if isinstance(key, str):
         return get_binding_index(self, key)
     if not -num_bindings(self) <= key < num_bindings(self):

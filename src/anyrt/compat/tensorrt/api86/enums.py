@@ -1,6 +1,6 @@
-"""Members and numbers of enums that 8.6 had: some are other names of present members, some stand alone.
+"""Members and values of the enums of 8.6: some are aliases of current members, some have no equivalent.
 
-What only TensorRT 10 has is numbered behind what 8.6 had.
+Members that only TensorRT 10 has get values after those of 8.6.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _MORE: tuple[tuple[str, type[TrtEnum]], ...] = (
     ("FASTER_DYNAMIC_SHAPES_0805", PreviewFeature),
     ("DISABLE_EXTERNAL_TACTIC_SOURCES_FOR_CORE_0805", PreviewFeature),
 )
-# The members whose numbers are not those of today, from 0 on; NvInfer.h of 8.6 counts them so.
+# Enums whose values differ in TensorRT 10, in the order of NvInfer.h of 8.6, from 0 on.
 _FLAGS: Final = """FP16 INT8 DEBUG GPU_FALLBACK STRICT_TYPES REFIT DISABLE_TIMING_CACHE TF32 SPARSE_WEIGHTS
 SAFETY_SCOPE OBEY_PRECISION_CONSTRAINTS PREFER_PRECISION_CONSTRAINTS DIRECT_IO REJECT_EMPTY_ALGORITHMS
 ENABLE_TACTIC_HEURISTIC VERSION_COMPATIBLE EXCLUDE_LEAN_RUNTIME FP8"""
@@ -60,7 +60,7 @@ _NUMBERED: Final[tuple[tuple[type[TrtEnum], str], ...]] = (
 
 
 def offer() -> None:
-    """Add them to their enums, and number these as 8.6 did."""
+    """Add the members to their enums, and use the values of 8.6."""
     for name, member in _SAME:
         kind = type(member)
         if name not in kind.__members__:

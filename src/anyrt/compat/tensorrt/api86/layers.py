@@ -1,4 +1,4 @@
-"""Attributes of layers with two spatial axes, which 8.6 had as height and width."""
+"""Attributes of layers with two spatial axes, as the height and width of 8.6."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from anyrt.api.model.layer import ILayer
 
 
 def of_two_axes(name: str) -> property:
-    """The attribute `name`_nd as height and width.
+    """A property for the attribute `name`_nd as height and width.
 
     >>> of_two_axes("stride").__doc__
     'Height and width of `stride_nd`.'
