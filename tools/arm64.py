@@ -118,10 +118,10 @@ KERNELS = {
     "bfmmla": ("halves", "few rows turned of halves", "open tiles after tiles"),
 }
 for word, name in ((word, name) for word, names in KERNELS.items() for name in names):
-    found = lowered(CASES[name], machine)
-    text = host().assembly(host().text(found.module.kernels, machine))
+    lowering = lowered(CASES[name], machine)
+    text = host().assembly(host().text(lowering.module.kernels, machine))
     assert f"\\t{word}\\t" in text, (name, host().processor.features)
-    assert verify(found, host(), [{N.name: n} for n in (0, 1, 13, 33, 197)]) == (), name
+    assert verify(lowering, host(), [{N.name: n} for n in (0, 1, 13, 33, 197)]) == (), name
     print(name, "by", text.count(f"\\t{word}\\t"), word)
 for shape in EXTREMES:
     assert largest_bytes(*shape, machine)

@@ -28,8 +28,8 @@ from anyrt.plan.disk import write_text  # noqa: E402
 from tests import sampling  # noqa: E402
 
 
-class Found:
-    """Hears of everything that pytest collects."""
+class Collector:
+    """Counts the tests that pytest collects, by file."""
 
     def __init__(self) -> None:
         self.cases: Counter[str] = Counter()
@@ -49,8 +49,8 @@ class Found:
         self.left_out += sum(sampling.waits(item) for item in items)
 
 
-def collected() -> Found:
-    result = Found()
+def collected() -> Collector:
+    result = Collector()
     with redirect_stdout(StringIO()) as output:
         status = pytest.main(["--collect-only", "-qq", "-p", "no:cacheprovider"], [result])
     if status is not pytest.ExitCode.OK:
@@ -60,7 +60,7 @@ def collected() -> Found:
     return result
 
 
-def wrong(actual: Found, expected: dict[str, int]) -> list[str]:
+def wrong(actual: Collector, expected: dict[str, int]) -> list[str]:
     """What is missing, a line for each file; what is new, or not here, is printed."""
     messages = []
     for name in sorted({*expected, *actual.cases}):

@@ -41,11 +41,11 @@ def test_anything_gives_named_errors_only(program, batch, environment):
 def test_make_fuzz_runs_the_same_programs(part, monkeypatch, tmp_path):
     monkeypatch.setattr(runner, "FOLDER", tmp_path)
     monkeypatch.delenv("PYTHONPATH", raising=False)
-    assert runner.found(part, 0, 1) == []
+    assert runner.failures(part, 0, 1) == []
 
 
 def test_what_has_a_known_cause_is_not_counted_as_found(monkeypatch, tmp_path, capsys):
-    rows = [{"seed": s, "kind": "refused", "op": "MaxPool", "told": f"[AR{s}]"} for s in (126, 301)]
+    rows = [{"seed": s, "kind": "refused", "op": "MaxPool", "message": f"[AR{s}]"} for s in (126, 301)]
     rows = [{**row, "nodes": ["MaxPool"]} for row in rows]
     monkeypatch.setattr(runner, "FOLDER", tmp_path)
     monkeypatch.setattr(runner.models, "run", lambda seeds, file: len(seeds))

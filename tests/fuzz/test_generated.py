@@ -101,7 +101,7 @@ def test_windows_with_dilations_and_no_borders_are_counted_in_the_reference():
 
 @pytest.mark.parametrize(("share", "beyond"), [(0.4, True), (0.2, False)])
 @pytest.mark.parametrize("form", ["AveragePool", "GlobalAveragePool", "ReduceMean", "Mean"])
-def test_means_whose_sums_are_beyond_the_type_are_told_from_others(form, share, beyond):
+def test_means_whose_sums_overflow_the_type_are_distinguished(form, share, beyond):
     x = np.full((1, 1, 4), share * np.finfo(np.float32).max, np.float32)
     names = ["x", "x", "x", "x"] if form == "Mean" else ["x"]
     attributes = {"AveragePool": {"kernel_shape": [5], "pads": [2, 2]}, "ReduceMean": {"axes": [2]}}.get(
@@ -117,23 +117,23 @@ def test_only_negative_numbers_may_be_0_in_an_unsigned_type():
     message = (
         "t1: 1 of 4 differ, at [0, 1] np.uint32(0) for np.uint32(4294967290) of -6.0; reads float64[2, 2]"
     )
-    assert causes.cause({**row, "told": message}) == "what does not fit an integer type is open"
-    assert causes.cause({**row, "told": message.replace("-6.0", "4294967290.0")}) == ""
-    assert causes.cause({**row, "told": message.replace("uint32(0)", "uint32(1)")}) == ""
+    assert causes.cause({**row, "message": message}) == "what does not fit an integer type is open"
+    assert causes.cause({**row, "message": message.replace("-6.0", "4294967290.0")}) == ""
+    assert causes.cause({**row, "message": message.replace("uint32(0)", "uint32(1)")}) == ""
 
 
 def test_a_grid_sample_is_refused_for_its_batch_alone():
     row = {"kind": "refused", "op": "GridSample", "mood": "large", "ort": "", "nodes": ["GridSample"]}
-    row |= {"seed": 101192, "told": "ShapeError: [AR103] t1: got 6 (volume mismatch)"}
+    row |= {"seed": 101192, "message": "ShapeError: [AR103] t1: got 6 (volume mismatch)"}
     assert causes.cause({**row, "sizes": 1}) != ""
     assert causes.cause({**row, "sizes": 0}) == ""
 
 
-def test_a_cause_is_told_of_differences_that_have_one():
-    row = {"kind": "refused", "op": "MaxPool", "told": "[AR126] t0", "mood": "usual", "ort": "", "sizes": 0}
+def test_differences_with_a_known_cause_report_it():
+    row = {"kind": "refused", "op": "MaxPool", "message": "[AR126]", "mood": "usual", "ort": "", "sizes": 0}
     row["nodes"] = [row["op"]]
     assert "no output" in causes.cause(row)
-    assert causes.cause({**row, "told": "[AR301] t0"}) == ""
+    assert causes.cause({**row, "message": "[AR301] t0"}) == ""
 
 
 def test_graphs_of_what_rules_find_and_make_are_equal():

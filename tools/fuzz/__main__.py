@@ -79,8 +79,8 @@ def cases(part: str, first: int, last: int) -> None:
         print(json.dumps([part, seed, reported]), flush=True)
 
 
-def found(part: str, first: int, last: int) -> list[dict[str, object]]:
-    """What is wrong with the seeds of a part."""
+def failures(part: str, first: int, last: int) -> list[dict[str, object]]:
+    """The failures of a part for these seeds."""
     if part == "models":
         file = FOLDER / "models.jsonl"
         models.run(range(first, last), file)
@@ -109,23 +109,20 @@ def found(part: str, first: int, last: int) -> list[dict[str, object]]:
         )
     except subprocess.TimeoutExpired as late:
         return [
-            {"part": part, "seed": first, "told": f"not ready within {late.timeout} s, up to seed {last}"}
+            {"part": part, "seed": first, "message": f"not ready within {late.timeout} s, up to seed {last}"}
         ]
+    end = f"ended with {done.returncode}: {done.stderr[-1500:]}"
     if part in PROGRAMS:
         lines = [line for line in done.stdout.splitlines() if line]
-        died = [f"ended with {done.returncode}: {done.stderr[-1500:]}"] if done.returncode else []
-        return [{"part": part, "seed": first, "told": line} for line in (*lines, *died)]
+        died = [end] if done.returncode else []
+        return [{"part": part, "seed": first, "message": line} for line in (*lines, *died)]
     rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('["')]
     ended = {seed for _, seed, reported in rows if reported is not None}
-    wrong = [{"part": part, "seed": seed, "told": reported} for _, seed, reported in rows if reported]
+    wrong = [{"part": part, "seed": seed, "message": reported} for _, seed, reported in rows if reported]
     if open_ := [seed for _, seed, reported in rows if reported is None and seed not in ended]:
-        wrong.append(
-            {"part": part, "seed": open_[0], "told": f"ended with {done.returncode}: {done.stderr[-1500:]}"}
-        )
+        wrong.append({"part": part, "seed": open_[0], "message": end})
     elif done.returncode:
-        wrong.append(
-            {"part": part, "seed": first, "told": f"ended with {done.returncode}: {done.stderr[-1500:]}"}
-        )
+        wrong.append({"part": part, "seed": first, "message": end})
     return wrong
 
 
@@ -141,7 +138,7 @@ def fuzz(parts: list[str], seconds: float) -> int:
                 break
             first = seeds.get(part, 0)
             last = first + TURN[part]
-            wrong = found(part, first, last)
+            wrong = failures(part, first, last)
             with (FOLDER / "found.jsonl").open("a") as out:
                 out.writelines(json.dumps(row) + "\n" for row in wrong)
             odd = [row for row in wrong if not row.get("cause")]

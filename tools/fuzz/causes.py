@@ -15,7 +15,7 @@ from tools.fuzz import forms, oracles, weighed  # noqa: F401  # which grow needs
 from tools.fuzz.grow import grow
 
 Row = dict[str, Any]
-NOTHING: Row = {"op": "", "ort": "", "told": "", "mood": "", "sizes": 0}  # of what ended before it was judged
+NOTHING: Row = {"op": "", "ort": "", "message": "", "mood": "", "sizes": 0}  # of a model without a verdict
 ORDERED = {
     "ArgMax", "ArgMin", "TopK", "Hardmax", "MaxPool", "GlobalMaxPool", "Unique", "Max", "Min",
     "ReduceMax", "ReduceMin"
@@ -33,7 +33,7 @@ RECURRENT = {"RNN", "GRU", "LSTM"}
 
 
 def _refused(code: str) -> Callable[[Row], bool]:
-    return lambda row: row["kind"] == "refused" and f"[{code}]" in row["told"]
+    return lambda row: row["kind"] == "refused" and f"[{code}]" in row["message"]
 
 
 def _ort_refuses(row: Row) -> bool:
@@ -72,15 +72,13 @@ def _misfit_grids(row: Row) -> bool:
     return any(held[image].shape[0] != held[grid].shape[0] for image, grid in pairs)
 
 
-def _of(kinds: str, ops: set[str], moods: str = "", told: str = "", ort: str = "") -> Callable[[Row], bool]:
-    """Of these kinds and operators; values, words and ONNX Runtime's answer have these patterns."""
+def _of(kinds: str, ops: set[str], mood: str = "", message: str = "", ort: str = "") -> Callable[[Row], bool]:
+    """Rows of kinds and operators whose mood, message and ONNX Runtime's result match these patterns."""
+    patterns = {"mood": mood, "message": message, "ort": ort}
 
     def holds(row: Row) -> bool:
         fits = row["kind"] in kinds.split() and (not ops or row["op"] in ops)
-        seen = all(
-            re.search(expected, row[key]) for key, expected in (("mood", moods), ("told", told), ("ort", ort))
-        )
-        return fits and seen
+        return fits and all(re.search(pattern, row[key]) for key, pattern in patterns.items())
 
     return holds
 
@@ -97,55 +95,55 @@ CAUSES: list[tuple[str, Callable[[Row], bool]]] = [
     ("lengths of sequences are at most the size of their axis in ONNX; the reference takes what is there",
      _refused("AR133")),
     ("states have the batch of X in ONNX; the reference lets NumPy broadcast",
-     _of("refused", RECURRENT, told=r"\[AR123\].*recurrence")),
+     _of("refused", RECURRENT, message=r"\[AR123\].*recurrence")),
     ("indices and updates have one shape in ONNX; the reference lets NumPy broadcast", _misfit_updates),
     ("indices and updates have one shape in ONNX; the reference lets NumPy broadcast",
-     _of("refused", {"ScatterElements"}, told=r"\[AR123\]")),
+     _of("refused", {"ScatterElements"}, message=r"\[AR123\]")),
     ("images have a grid each in ONNX; the reference takes what is there", _misfit_grids),
     ("what does not fit an integer type is open",
-     _of("node", {"Cast", "CastLike"}, told=r"np\.uint\d+\(0\) for np\.uint\d+\(\d+\) of -\d")),
+     _of("node", {"Cast", "CastLike"}, message=r"np\.uint\d+\(0\) for np\.uint\d+\(\d+\) of -\d")),
     ("NaN has no order: which element is the largest is open",
-     _of("node shape", ORDERED | {"ScatterElements", "ScatterND"}, told="nan|reads NaN")),
+     _of("node shape", ORDERED | {"ScatterElements", "ScatterND"}, message="nan|reads NaN")),
     ("NaN has no order: which element is the largest is open", _of("node shape", ORDERED, "ends")),
     ("NaN is no integer: what becomes of it is open",
-     _of("node", {"DynamicQuantizeLinear", "QuantizeLinear", "Cast"}, told="int.*reads NaN")),
+     _of("node", {"DynamicQuantizeLinear", "QuantizeLinear", "Cast"}, message="int.*reads NaN")),
     ("what does not fit an integer type is open",
-     _of("node", WRAPPING, told=WHOLE + ".*terms are beyond the type")),
+     _of("node", WRAPPING, message=WHOLE + ".*terms are beyond the type")),
     ("partial sums or products are beyond the type that ONNX computes in: what becomes infinite, or cancels, "
-     "follows from their order, which is open", _of("node", set(), told="terms are beyond the type")),
+     "follows from their order, which is open", _of("node", set(), message="terms are beyond the type")),
     ("the reference takes NaN for what lies outside, and leaves it out",
-     _of("node", {"AveragePool", "LpPool", "MaxPool"}, told="nan.*reads NaN")),
+     _of("node", {"AveragePool", "LpPool", "MaxPool"}, message="nan.*reads NaN")),
     ("infinities meet in an elimination, whose order is open",
-     _of("node", {"Det"}, told="nan.*reads infinities")),
+     _of("node", {"Det"}, message="nan.*reads infinities")),
     ("the reference makes nearest elements of sums with 0 · NaN and 0 · ∞", 
-     _of("node", {"Resize"}, told="nan.*(reads NaN|reads infinities)")),
+     _of("node", {"Resize"}, message="nan.*(reads NaN|reads infinities)")),
     ("the reference moves positions to the border before it weighs; ONNX Runtime weighs as AnyRT does, but "
      "with positions in float32", _of_cubic_borders),
     ("the reference takes the borders of one axis for those of another, and ONNX Runtime does not",
-     _of("shape", {"MaxPool"}, told=r"^t\d+: \(\d+, [1-9]")),
+     _of("shape", {"MaxPool"}, message=r"^t\d+: \(\d+, [1-9]")),
     ("the reference leaves out windows of images without channels",
-     _of("shape", {"MaxPool"}, told=r"\(\d+, 0, ")),
+     _of("shape", {"MaxPool"}, message=r"\(\d+, 0, ")),
     ("squares are beyond float32, in which ONNX computes here; the reference has more range",
      _of("node", SQUARED, "ends|large")),
     ("its definition in ONNX takes the square of a mean from a mean of squares, where all digits may cancel",
      _of("node", {"MeanVarianceNormalization"})),
     ("what does not fit an integer type is open", _of("node", WRAPPING, "ends", WHOLE)),
     ("what does not fit an integer type is open",
-     _of("node", {"Shrink"}, told=r"(18446744073709551615|9223372036854775807)\)")),
+     _of("node", {"Shrink"}, message=r"(18446744073709551615|9223372036854775807)\)")),
     ("what does not fit an integer type is open",
-     _of("node", {"Shrink"}, told=r"np\.uint\d+\(0\) for np\.uint\d+\(\d{3,}\)")),
+     _of("node", {"Shrink"}, message=r"np\.uint\d+\(0\) for np\.uint\d+\(\d{3,}\)")),
     ("NaN or infinities meet in a sum, whose order is open",
-     _of("node", RECURRENT, "ends", told="nan.*reads infinities")),
+     _of("node", RECURRENT, "ends", message="nan.*reads infinities")),
     ("NaN or infinities meet in a sum, whose order is open",
-     _of("node", {"GridSample"}, told=r"inf\) for \S*\(nan\).*reads infinities")),
+     _of("node", {"GridSample"}, message=r"inf\) for \S*\(nan\).*reads infinities")),
     ("NaN or infinities meet in a sum, whose order is open",
      _of("node", set(), "ends", "nan|inf", "as AnyRT")),
     ("the reference divides in the half type, and ONNX before 23 does not say",
-     _of("node", {"QuantizeLinear"}, told="float16")),
+     _of("node", {"QuantizeLinear"}, message="float16")),
     ("borders of SAME with dilations are open: ONNX Runtime has another shape",
      _of("node", {"LpPool", "AveragePool", "MaxPool"}, ort="^shape")),
     ("slopes are for x < 0 in ONNX; the reference multiplies zeros by them, too",
-     _of("node", {"PRelu"}, told=r"\] \S*-?0(\.0)?\)? for np\.float64\(nan\)")),
+     _of("node", {"PRelu"}, message=r"\] \S*-?0(\.0)?\)? for np\.float64\(nan\)")),
     ("the reference leaves out axes of what it finds along the last one", _of("shape", {"Unique"})),
     ("the reference is wrong: ONNX Runtime gives what AnyRT gives",
      _of("node shape", set(), ort="as AnyRT|as ours")),

@@ -261,5 +261,5 @@ def _guarded(trial: Trial, closed: Sequence[int]) -> Iterator[None]:
 
 if __name__ == "__main__":
     for number, line in enumerate(sys.stdin):
-        if told := differs(Case(*json.loads(line)), number):
-            print(told)
+        if difference := differs(Case(*json.loads(line)), number):
+            print(difference)

@@ -44,7 +44,7 @@ def differs(proto: ModelProto, seed: int) -> str:
     dice = random.Random(seed)
     feeds = {x.name: values(dice, *_array(x), "usual") for x in proto.graph.input}
     verdict = judge.judged(Case(seed, "nnsmith", "usual", proto, (feeds,)))
-    return "" if verdict.kind == "same" else f"{verdict.kind} {verdict.op}: {verdict.told} ({verdict.ort})"
+    return "" if verdict.kind == "same" else f"{verdict.kind} {verdict.op}: {verdict.message} ({verdict.ort})"
 
 
 def _array(x: ValueInfoProto) -> tuple[tuple[int, ...], str]:

@@ -85,16 +85,16 @@ def _unary(op: str) -> Form:
 
 
 def _binary(op: str) -> Form:
-    def made(g: Grower) -> None:
+    def add(g: Grower) -> None:
         x = g.tensor(kinds(g, op))
         y = g.like(x)
         g.node(op, [x, y] if g.some() else [y, x])
 
-    return made
+    return add
 
 
 def _fold(op: str) -> Form:
-    def made(g: Grower) -> None:
+    def add(g: Grower) -> None:
         x = g.tensor(kinds(g, op))
         keep = g.pick(None, 0, 1)
         axes = g.axes(x.rank) if x.rank and g.some(0.8) else []
@@ -105,13 +105,13 @@ def _fold(op: str) -> Form:
             g.node(op, [x], keepdims=keep, noop_with_empty_axes=g.pick(None, 0, 1))
         else:
             noop = g.pick(None, 0, 1)
-            g.node(op, [x, g.given(np.array(axes, np.int64))], keepdims=keep, noop_with_empty_axes=noop)
+            g.node(op, [x, g.operand(np.array(axes, np.int64))], keepdims=keep, noop_with_empty_axes=noop)
 
-    return made
+    return add
 
 
 def _shaped(op: str) -> Form:
-    def made(g: Grower) -> None:
+    def add(g: Grower) -> None:
         low, high = {"Det": (2, 4), "SpaceToDepth": (4, 4), "DepthToSpace": (4, 4)}.get(op, (0, 4))
         low = 3 if op.startswith("Global") else low
         shape = None
@@ -125,17 +125,17 @@ def _shaped(op: str) -> Form:
             shape = (g.int(1, 2), block**2 * g.int(1, 3), g.int(1, 3), g.int(1, 3))
         g.node(op, [g.tensor(kinds(g, op), low, high, shape, op == "Det")], **attributes)
 
-    return made
+    return add
 
 
 def _along(op: str) -> Form:
-    def made(g: Grower) -> None:
+    def add(g: Grower) -> None:
         x = g.tensor(kinds(g, op), 1)
         if 0 in x.shape and op.startswith("Arg"):
             raise Unfit("nothing to choose from")
         g.node(op, [x], axis=g.pick(None, g.axis(x.rank)), **drawn(g, ALONG[op]))
 
-    return made
+    return add
 
 
 for _op in UNARY:
@@ -185,11 +185,11 @@ def _shift(g: Grower) -> None:
 
 
 def _variadic(op: str) -> Form:
-    def made(g: Grower) -> None:
+    def add(g: Grower) -> None:
         x = g.tensor(kinds(g, op))
         g.node(op, [x, *[g.like(x) for _ in range(g.int(0, 3))]])
 
-    return made
+    return add
 
 
 for _op in ("Max", "Min", "Sum", "Mean"):
@@ -235,7 +235,7 @@ def _cast_like(g: Grower) -> None:
 @form("CumSum")
 def _cumsum(g: Grower) -> None:
     x = g.tensor(kinds(g, "CumSum"), 1)
-    axis = g.given(np.array(g.axis(x.rank), g.pick(np.int64, np.int32)))
+    axis = g.operand(np.array(g.axis(x.rank), g.pick(np.int64, np.int32)))
     g.node("CumSum", [x, axis], exclusive=g.pick(None, 0, 1), reverse=g.pick(None, 0, 1))
 
 
@@ -245,7 +245,7 @@ def _topk(g: Grower) -> None:
     axis = g.axis(x.rank)
     if not x.shape[axis]:
         raise Unfit("nothing to choose from")
-    k = g.given(np.array([g.int(1, x.shape[axis])], np.int64))
+    k = g.operand(np.array([g.int(1, x.shape[axis])], np.int64))
     g.node(
         "TopK",
         [x, k],
@@ -264,7 +264,7 @@ def _one_hot(g: Grower) -> None:
     )
     g.node(
         "OneHot",
-        [x, g.given(np.array(depth, np.int64)), g.constant(both)],
+        [x, g.operand(np.array(depth, np.int64)), g.constant(both)],
         axis=g.pick(None, g.axis(x.rank + 1)),
     )
 
@@ -272,7 +272,7 @@ def _one_hot(g: Grower) -> None:
 @form("Trilu")
 def _trilu(g: Grower) -> None:
     x = g.tensor(kinds(g, "Trilu"), 2)
-    k = [g.given(np.array(g.int(-5, 5), np.int64))] if g.some(0.7) else []
+    k = [g.operand(np.array(g.int(-5, 5), np.int64))] if g.some(0.7) else []
     g.node("Trilu", [x, *k], upper=g.pick(None, 0, 1))
 
 
@@ -293,7 +293,7 @@ def _range(g: Grower) -> None:
     step = g.pick(1, 2, 3, -1, -2)
     start = g.int(-5, 5)
     end = start + step * g.int(-1, 9) + g.pick(0, 0, 1)
-    g.node("Range", [g.given(np.array(v, NUMPY[kind])) for v in (start, end, step)])
+    g.node("Range", [g.operand(np.array(v, NUMPY[kind])) for v in (start, end, step)])
 
 
 @form("ConstantOfShape")
@@ -302,7 +302,7 @@ def _constant_of_shape(g: Grower) -> None:
 
     kind = g.pick("float", "double", "float16", "int64", "int32", "int8", "uint8", "bool")
     value = onnx.numpy_helper.from_array(values(g.dice, (1,), kind, g.mood))
-    g.node("ConstantOfShape", [g.given(np.array(g.shape(0, 3), np.int64))], value=g.pick(None, value))
+    g.node("ConstantOfShape", [g.operand(np.array(g.shape(0, 3), np.int64))], value=g.pick(None, value))
 
 
 @form("Unique")
@@ -345,7 +345,7 @@ def _reshape(g: Grower) -> None:
     for i, n in enumerate(x.shape[: len(sizes)]):
         if sizes[i] == n and n and not zero and g.some():
             sizes[i] = 0
-    g.node("Reshape", [x, g.given(np.array(sizes, np.int64))], allowzero=zero)
+    g.node("Reshape", [x, g.operand(np.array(sizes, np.int64))], allowzero=zero)
 
 
 @form("Transpose")
@@ -378,7 +378,7 @@ def _split(g: Grower) -> None:
         return
     cuts = sorted(g.int(0, size) for _ in range(count - 1))
     sizes = np.diff([0, *cuts, size]).astype(np.int64)
-    g.node("Split", [x, g.given(sizes)], count, axis=g.pick(axis, None) if axis == 0 else axis)
+    g.node("Split", [x, g.operand(sizes)], count, axis=g.pick(axis, None) if axis == 0 else axis)
 
 
 @form("Slice")
@@ -391,7 +391,7 @@ def _slice(g: Grower) -> None:
     ends = [[g.pick(g.int(-x.shape[a], x.shape[a]), g.int(0, x.shape[a]), far[s < 0 < b], *far[2:])
              for a, s in zip(axes, steps, strict=True)] for b in (0, 1)]  # fmt: skip
     rest = [axes, steps][: g.pick(1, 2, 2)]
-    g.node("Slice", [x, *(g.given(np.array(v, index)) for v in (*ends, *rest))])
+    g.node("Slice", [x, *(g.operand(np.array(v, index)) for v in (*ends, *rest))])
 
 
 @form("Pad")
@@ -408,7 +408,7 @@ def _pad(g: Grower) -> None:
         for a, m in zip(over, most, strict=True)
     ]
     value = g.constant(values(g.dice, (), x.type, g.mood)) if g.some() else None
-    inputs = [x, g.given(np.array(pads, np.int64)), value]
+    inputs = [x, g.operand(np.array(pads, np.int64)), value]
     inputs += [] if axes is None else [g.constant(np.array(axes, np.int64))]
     g.node("Pad", inputs[:2] if inputs[2:] == [None] else inputs, mode=mode)
 
@@ -418,7 +418,7 @@ def _tile(g: Grower) -> None:
     x = g.tensor(list(NUMPY), 1, 4)
     g.node(
         "Tile",
-        [x, g.given(np.array([g.pick(1, 1, 2, 3, 0 if g.some(0.1) else 1) for _ in x.shape], np.int64))],
+        [x, g.operand(np.array([g.pick(1, 1, 2, 3, 0 if g.some(0.1) else 1) for _ in x.shape], np.int64))],
     )
 
 
@@ -427,7 +427,7 @@ def _expand(g: Grower) -> None:
     x = g.tensor(list(NUMPY), 0, 3)
     shape = [g.int(1, 4) if n == 1 else g.pick(n, 1) for n in x.shape]
     shape = [*g.shape(0, 2), *shape] if g.some(0.4) else shape[g.int(0, min(1, len(shape))) :]
-    g.node("Expand", [x, g.given(np.array(shape, np.int64))])
+    g.node("Expand", [x, g.operand(np.array(shape, np.int64))])
 
 
 @form("Squeeze")
@@ -438,7 +438,7 @@ def _squeeze(g: Grower) -> None:
         raise Unfit("nothing to squeeze")
     some = g.dice.sample(ones, g.int(int(g.open), len(ones)))  # which axes are 1 would be open
     g.node(
-        "Squeeze", [x, g.given(np.array([a - g.pick(0, x.rank) for a in some], np.int64))] if some else [x]
+        "Squeeze", [x, g.operand(np.array([a - g.pick(0, x.rank) for a in some], np.int64))] if some else [x]
     )
 
 
@@ -447,7 +447,7 @@ def _unsqueeze(g: Grower) -> None:
     x = g.tensor(list(NUMPY), 0, 3)
     count = g.int(1, 2)
     axes = g.dice.sample(range(x.rank + count), count)
-    g.node("Unsqueeze", [x, g.given(np.array([a - g.pick(0, x.rank + count) for a in axes], np.int64))])
+    g.node("Unsqueeze", [x, g.operand(np.array([a - g.pick(0, x.rank + count) for a in axes], np.int64))])
 
 
 def _index(g: Grower, size: int, shape: Any, unique: bool = False) -> Tensor:
@@ -457,7 +457,7 @@ def _index(g: Grower, size: int, shape: Any, unique: bool = False) -> Tensor:
     count = int(np.prod(shape))
     result = g.dice.sample(range(size), count) if unique else [g.int(0, size - 1) for _ in range(count)]
     result = [n - size if g.some(0.3) else n for n in result]
-    return g.given(np.array(result, g.pick(np.int64, np.int32)).reshape(shape))
+    return g.operand(np.array(result, g.pick(np.int64, np.int32)).reshape(shape))
 
 
 @form("Gather")
@@ -489,7 +489,7 @@ def _points(g: Grower, x: Tensor, lead: tuple[int, ...], depth: int, batch: int,
     flat = g.dice.sample(range(every), count) if unique else [g.int(0, every - 1) for _ in range(count)]
     at = np.stack(np.unravel_index(np.array(flat, np.int64), sizes), -1) if count else np.zeros((0, depth))
     at = np.where(np.random.default_rng(g.int(0, 999)).random(at.shape) < 0.2, at - np.array(sizes), at)
-    return g.given(at.reshape(*lead, depth).astype(np.int64))
+    return g.operand(at.reshape(*lead, depth).astype(np.int64))
 
 
 @form("GatherND")
@@ -548,7 +548,7 @@ def _reverse(g: Grower) -> None:
     lengths = np.array([g.int(1, max(1, x.shape[1 - batch])) for _ in range(x.shape[batch])], np.int64)
     if 0 in x.shape:
         raise Unfit("no steps")
-    g.node("ReverseSequence", [x, g.given(lengths)], batch_axis=batch, time_axis=1 - batch)
+    g.node("ReverseSequence", [x, g.operand(lengths)], batch_axis=batch, time_axis=1 - batch)
 
 
 @form("CenterCropPad")
@@ -557,4 +557,4 @@ def _crop(g: Grower) -> None:
     axes = g.axes(x.rank) if g.some() else None
     sizes = [g.int(1, 7) for _ in (axes if axes is not None else range(x.rank))]
     kinds(g, "CenterCropPad")
-    g.node("CenterCropPad", [x, g.given(np.array(sizes, np.int64))], axes=axes)
+    g.node("CenterCropPad", [x, g.operand(np.array(sizes, np.int64))], axes=axes)

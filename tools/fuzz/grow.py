@@ -134,7 +134,7 @@ class Grower:
     open: bool  # whether its inputs have open sizes
     nodes: list[NodeProto] = field(default_factory=list)
     tensors: dict[str, Tensor] = field(default_factory=dict)
-    made: list[str] = field(default_factory=list)
+    results: list[str] = field(default_factory=list)
     inputs: list[str] = field(default_factory=list)
     constants: list[str] = field(default_factory=list)
     symbols: dict[str, tuple[str | int, ...]] = field(default_factory=dict)
@@ -192,7 +192,7 @@ class Grower:
         is_array = isinstance(array, np.ndarray | np.generic)
         return self._keep(name, np.asarray(array) if is_array else np.array(array, NUMPY[kind]))
 
-    def given(self, array: Array | Sequence[int] | int | float, kind: str = "int64") -> Tensor:
+    def operand(self, array: Array | Sequence[int] | int | float, kind: str = "int64") -> Tensor:
         """A constant, or now and then an input that a run gives."""
         known = self.constant(array, kind)
         if self.some(0.85):
@@ -220,7 +220,7 @@ class Grower:
     ) -> Tensor:
         """What the model has computed, where it fits, or a new tensor: of `fixed` sizes, or open ones."""
         results = [
-            t for n in self.made[-3:] for t in [self.tensors[n]]
+            t for n in self.results[-3:] for t in [self.tensors[n]]
             if t.type in kinds and low <= t.rank <= high and (shape is None or t.shape == tuple(shape))
         ]  # fmt: skip
         if results and self.some(0.9):
@@ -231,7 +231,7 @@ class Grower:
     def like(self, x: Tensor, mood: str | None = None) -> Tensor:
         """A tensor that x may be combined with: of equal sizes, or some of them 1, or of fewer axes."""
         if self.some(0.2):
-            same = [self.tensors[n] for n in self.made if self.tensors[n].type == x.type]
+            same = [self.tensors[n] for n in self.results if self.tensors[n].type == x.type]
             if same:
                 return self.dice.choice(same)
         shape = [1 if self.some(0.25) else n for n in x.shape]
@@ -265,7 +265,7 @@ class Grower:
         **attributes: Any,
     ) -> tuple[Tensor, ...]:
         """A new node, and its results; `inside`: what its branches read. Raises `Unfit` where onnx cannot."""
-        names = [f"t{len(self.made) + i}" for i in range(outputs)]
+        names = [f"t{len(self.results) + i}" for i in range(outputs)]
         arguments = {k: v for k, v in attributes.items() if v is not None and v != []}
         node = helper.make_node(op, ["" if x is None else x.name for x in inputs], names, **arguments)
         feeds = {x.name: x.array for x in (*inputs, *inside) if x is not None}
@@ -278,7 +278,7 @@ class Grower:
             if array.dtype not in NAMES or array.size > MOST or empty:
                 raise Unfit(f"{op}: {array.dtype} {array.shape}")
         self.nodes.append(node)
-        self.made += names
+        self.results += names
         return tuple(self._keep(name, array) for name, array in zip(names, result, strict=True))
 
 
@@ -304,16 +304,16 @@ def _grown(model: Grower, names: Sequence[str]) -> None:
     from tools.fuzz.forms import FORMS
 
     for _ in range(TRIES):
-        kept = [len(x) for x in (model.nodes, model.made, model.inputs, model.constants)]
+        kept = [len(x) for x in (model.nodes, model.results, model.inputs, model.constants)]
         try:
             FORMS[model.dice.choice(names)](model)
             _checked(model)
         except Unfit:
             for held, count in zip(
-                (model.nodes, model.made, model.inputs, model.constants), kept, strict=True
+                (model.nodes, model.results, model.inputs, model.constants), kept, strict=True
             ):
                 del held[count:]
-            alive = {*model.made, *model.inputs, *model.constants}
+            alive = {*model.results, *model.inputs, *model.constants}
             model.tensors = {n: t for n, t in model.tensors.items() if n in alive}
         else:
             return
@@ -321,7 +321,7 @@ def _grown(model: Grower, names: Sequence[str]) -> None:
 
 def _checked(model: Grower) -> None:
     try:
-        whole = proto(model, model.made)
+        whole = proto(model, model.results)
         onnx.shape_inference.infer_shapes(whole, check_type=True, strict_mode=True, data_prop=True)
         for node in (n for n in whole.graph.node if n.op_type not in ("If", "Loop")):
             onnx.checker.check_node(node, CONTEXTS[model.opset])
@@ -347,7 +347,7 @@ def proto(model: Grower, outputs: Sequence[str]) -> ModelProto:
 
 def _case(model: Grower, seed: int, form: str) -> Case | None:
     read = {name for node in model.nodes for name in node.input}
-    ends = [name for name in model.made if name not in read or model.some(0.1)]
+    ends = [name for name in model.results if name not in read or model.some(0.1)]
     whole = proto(model, ends)
     feeds = {x.name: model.tensors[x.name].array for x in whole.graph.input}
     other = _other_sizes(model, whole) if model.open else None

@@ -71,7 +71,7 @@ class Verdict:
     types: list[str]
     kind: str = "same"
     op: str = ""
-    told: str = ""
+    message: str = ""
     ort: str = ""
     sizes: int = 0  # which of the inputs
 
@@ -102,9 +102,9 @@ def _judge(model: ModelProto, feeds: Mapping[str, Array], out: Verdict) -> None:
     except Exception as error:
         if type(error).__name__ == "AssertionError":
             raise
-        out.kind, out.told = "refused", f"{type(error).__name__}: {error}".splitlines()[0][:300]
+        out.kind, out.message = "refused", f"{type(error).__name__}: {error}".splitlines()[0][:300]
         kinds = {name: node.op_type for node in model.graph.node for name in node.output}
-        first = re.search(r"\bt\d+\b", out.told)
+        first = re.search(r"\bt\d+\b", out.message)
         out.op = kinds.get(first[0], out.form) if first else out.form
         out.ort = _ort_says(model, feeds)
         return
@@ -112,7 +112,7 @@ def _judge(model: ModelProto, feeds: Mapping[str, Array], out: Verdict) -> None:
     opset = model.opset_import[0].version
     for node in model.graph.node:
         for name, reported, kind in _differences(node, held, opset):
-            out.kind, out.op, out.told = kind, node.op_type, f"{name}: {reported}"
+            out.kind, out.op, out.message = kind, node.op_type, f"{name}: {reported}"
             out.ort = _ort_of(node, held, opset, name)
             return
     _fused(model, feeds, few, every, out)
@@ -302,14 +302,14 @@ def _fused(
     for x in model.graph.output:
         a, b = few[x.name], every[x.name]
         if a.dtype != b.dtype or a.shape != b.shape:
-            out.kind, out.told = "fused", f"{x.name}: {a.dtype} {a.shape} for {b.dtype} {b.shape}"
+            out.kind, out.message = "fused", f"{x.name}: {a.dtype} {a.shape} for {b.dtype} {b.shape}"
             return
         bad = ~_equal(a, b, b)
         if bad.any():
             spread = _spread(model, feeds)[x.name]
             bad = ~_equal(a, b, b, spread if spread.shape == b.shape else np.inf)
         if bad.any():
-            out.kind, out.op, out.told = "fused", "+".join(out.nodes), f"{x.name}: {_words(a, b, bad, {})}"
+            out.kind, out.op, out.message = "fused", "+".join(out.nodes), f"{x.name}: {_words(a, b, bad, {})}"
             return
 
 

@@ -45,7 +45,7 @@ def run(seeds: Iterable[int], file: Path, seconds: float = float("inf")) -> int:
             row |= {
                 "kind": "ended",
                 "op": row["form"],
-                "told": f"{done.returncode}: {lines[-1] if lines else ''}"[:300],
+                "message": f"{done.returncode}: {lines[-1] if lines else ''}"[:300],
             }
             write_text(file, "".join(json.dumps(r) + "\n" for r in begun.values()))
         left = [seed for seed in left if seed not in begun]
@@ -82,7 +82,7 @@ def _worker(file: Path, seconds: float, seeds: Iterable[int]) -> None:
                 message = (
                     f"{type(error).__name__}: {error} {traceback.format_exc().strip().splitlines()[-3:-1]}"
                 )
-                row = {**begun, "kind": "error", "op": case.form, "told": message[:400]}
+                row = {**begun, "kind": "error", "op": case.form, "message": message[:400]}
             out.write(json.dumps(row) + "\n")
 
 

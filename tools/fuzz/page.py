@@ -62,7 +62,7 @@ def page(rows: list[causes.Row], runs: list[str]) -> str:
         *(f"| {seed} | {text} |" for seed, text in causes.MENDED.items()),
         "\n## Every difference\n",
         "| seed | operator | what differs | ONNX Runtime | cause |\n| --- | --- | --- | --- | --- |",
-        *(f"| {row['seed']} | {row['op']} | {_cell(row['told'])} | {_cell(row['ort'])[:80]} "
+        *(f"| {row['seed']} | {row['op']} | {_cell(row['message'])} | {_cell(row['ort'])[:80]} "
           f"| {causes.cause(row) or '**ours, or not known**'} |" for row in wrong),
     ]  # fmt: skip
     return "\n".join(lines) + "\n"

@@ -275,10 +275,10 @@ def _resize(g: Grower) -> None:
     changed = [g.some(0.7) and (mode == "nearest" or a >= x.rank - 2) for a in range(x.rank)]
     if g.some():
         sizes = [g.int(1, 9) if c else n for n, c in zip(x.shape, changed, strict=True)]
-        g.node("Resize", [x, None, None, g.given(np.array(sizes, np.int64))], mode=mode, **more)
+        g.node("Resize", [x, None, None, g.operand(np.array(sizes, np.int64))], mode=mode, **more)
         return
     scales = [g.pick(0.5, 1.5, 2.0, 0.7, 3.0) if c else 1.0 for c in changed]
-    g.node("Resize", [x, None, g.given(np.array(scales, np.float32))], mode=mode, **more)
+    g.node("Resize", [x, None, g.operand(np.array(scales, np.float32))], mode=mode, **more)
 
 
 @form("GridSample")
@@ -307,7 +307,7 @@ def _col2im(g: Grower) -> None:
 
 def _recurrent(op: str, gates: int) -> None:
     @form(op)
-    def made(g: Grower) -> None:
+    def add(g: Grower) -> None:
         steps, batch, size, hidden = (g.int(1, 4) for _ in "abcd")
         kind, way = g.pick("float", "double", "float16"), g.pick("forward", "reverse", "bidirectional")
         many = 2 if way == "bidirectional" else 1
@@ -358,7 +358,7 @@ def _if(g: Grower) -> None:
         ("then_branch", g.pick("Neg", "Identity", "Abs")),
         ("else_branch", g.pick("Relu", "Sigmoid", "Exp")),
     ):
-        out = helper.make_tensor_value_info(f"{name}_{len(g.made)}", ONNX[x.type], None)
+        out = helper.make_tensor_value_info(f"{name}_{len(g.results)}", ONNX[x.type], None)
         node = helper.make_node(op, [x.name], [out.name])
         branches[name] = helper.make_graph([node], name, [], [out])
     g.node("If", [g.fresh("bool", ())], inside=[x], **branches)
@@ -367,7 +367,7 @@ def _if(g: Grower) -> None:
 @form("Loop")
 def _loop(g: Grower) -> None:
     x = g.tensor(list(FLOATS[:3]), 0, 3)
-    n = len(g.made)
+    n = len(g.results)
     info = helper.make_tensor_value_info
     turn, going, state = f"i{n}", f"go{n}", f"s{n}"
     nodes = [helper.make_node(g.pick("Add", "Mul", "Sub"), [state, x.name], [f"n{n}"]),
@@ -379,5 +379,5 @@ def _loop(g: Grower) -> None:
          info(state, ONNX[x.type], x.shape)],
         [info(f"k{n}", TensorProto.BOOL, ()), *(info(f"{y}{n}", ONNX[x.type], None) for y in "ny")],
     )  # fmt: skip
-    turns = g.given(np.array(g.int(1, 4), np.int64))
+    turns = g.operand(np.array(g.int(1, 4), np.int64))
     g.node("Loop", [turns, g.constant(np.array(True)), x], 2, [x], body=body)
