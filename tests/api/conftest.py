@@ -1,4 +1,4 @@
-"""What tests of the API share: a logger that remembers, one thread, one engine."""
+"""Fixtures of the API's tests: a logger that records, one thread, one engine."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ import anyrt as trt
 
 
 class Collect(trt.ILogger):
-    """Keeps warnings and errors."""
+    """A logger that records warnings and errors."""
 
     def __init__(self):
         trt.ILogger.__init__(self)
@@ -36,7 +36,7 @@ def net(log):
 
 
 def describe(network):
-    """y = 2x + 1; r = x reshaped by n; s = the shape of x, computed with the shapes; d, a debug tensor."""
+    """y = 2x + 1; r = x reshaped by n; s = the shape of x, computed as a shape tensor; d = a debug tensor."""
     x = network.add_input("x", trt.float32, (1, -1, 2, 2))
     n = network.add_input("n", trt.int32, (2,))
     layer = network.add_scale(x, trt.ScaleMode.UNIFORM, shift=np.float32([1]), scale=np.float32([2]))
@@ -54,7 +54,7 @@ def describe(network):
 
 
 def configure(builder):
-    """Two profiles, detailed information."""
+    """Two profiles, detailed profiling verbosity."""
     config = builder.create_builder_config()
     config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED
     for most in (4, 8):

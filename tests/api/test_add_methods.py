@@ -1,4 +1,4 @@
-"""Every `add_*` method with an operator: what its layer computes, its class, its type, and its signature."""
+"""Every `add_*` method of an operator: results of its layer, its class, its type and its signature."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ ONE, FOUR = np.ones((1, 1), np.float32), np.full((1, 1), 4, np.float32)
 ADD = trt.ElementWiseOperation.SUM
 NONE, TRANSPOSE, VECTOR = trt.MatrixOperation
 MASK = np.array([[True, False]])
-FILL = [(0, 1), (1, 2), (1, 1)]  # start, shape, stride: the second column, and one that is not there
+FILL = [(0, 1), (1, 2), (1, 1)]  # start, shape, stride: the second column, and one outside the tensor
 
 
 def constant(net, array):
@@ -26,7 +26,7 @@ def depth(net, n):
 
 
 def mixed(net, x, add):
-    """One token of [1, 3] through expert 1 of two, which is worth half of up(x) · gate(x)."""
+    """One token of [1, 3] through expert 1 of two, with the weight one half: half of up(x) · gate(x)."""
     experts, scores = constant(net, np.int32([[[1]]])), constant(net, np.float32([[[0.5]]]))
     weights = constant(net, np.float32([np.zeros((2, 2)), np.diag([2, 4])]))
     down = constant(net, np.float32([np.zeros((2, 2)), np.diag([6, 0.5])]))
@@ -67,7 +67,7 @@ def attended(method, causal):
     return add
 
 
-# x is [[1, 3]], of shape (1, 2); every parameter by its name.
+# x is [[1, 3]], of shape (1, 2); every parameter is passed by keyword.
 CASES = {
     "add_activation": (
         lambda net, x: net.add_activation(input=x, type=trt.ActivationType.SOFTSIGN),
@@ -307,7 +307,7 @@ OTHERS = {
 
 
 def test_the_cases_are_of_methods_that_have_an_operator():
-    """Operators without a case here are tested by their records in test_derived_layers."""
+    """test_derived_layers tests operators without a case here, by their records."""
     methods = {n for n in dir(trt.INetworkDefinition) if n.startswith("add_") and n != "add_input"}
     finished = {n for n in methods if hasattr(trt.INetworkDefinition, n)}
     assert set(CASES) <= finished - OTHERS == set(OPERATORS)
@@ -324,7 +324,7 @@ def test_the_layer_computes(name, log):
     engine = builder.build_engine_with_config(net, builder.create_builder_config())
     got = engine.run(x=np.float32([1, 3]).reshape(engine.get_tensor_shape("x")))["y"]
     assert got.shape == np.shape(want)
-    assert all(n in (-1, m) for n, m in zip(y.shape, got.shape, strict=True))  # -1: the data decide
+    assert all(n in (-1, m) for n, m in zip(y.shape, got.shape, strict=True))  # -1: data-dependent
     assert np.allclose(got.astype(float), want, atol=1e-4)
 
 

@@ -1,4 +1,4 @@
-"""Algorithm selectors: what they are asked, that their choice is made, and answers that are none."""
+"""Algorithm selectors: their arguments, the effect of their choice, and invalid return values."""
 
 import json
 from array import array
@@ -15,23 +15,23 @@ X = np.random.default_rng(0).standard_normal(70001).astype(np.float32)
 
 
 class Selector(trt.IAlgorithmSelector):
-    """Answers with `choose(choices)`, and remembers what it was asked and told."""
+    """Returns `choose(choices)` and records the arguments of both callbacks."""
 
     def __init__(self, choose):
         trt.IAlgorithmSelector.__init__(self)
-        self.choose, self.asked, self.told = choose, [], None
+        self.choose, self.asked, self.reports = choose, [], None
 
     def select_algorithms(self, context, choices):
         self.asked.append((context, choices))
         return self.choose(choices)
 
     def report_algorithms(self, contexts, choices):
-        self.told = [*zip(contexts, choices, strict=True)]
+        self.reports = [*zip(contexts, choices, strict=True)]
 
 
 @pytest.fixture
 def build(log):
-    """An engine of y = exp(−x), or None, with a selector; the config that it had."""
+    """An engine of y = exp(−x), or None, built with a selector; and its configuration."""
     builder = trt.Builder(log)
 
     def make(selector, *flags, profile=None, shape=X.shape):
@@ -82,7 +82,7 @@ def test_the_choice_is_what_the_plan_holds(build, n):
     ((_, choices),) = selector.asked
     chosen = Tuning.of_tactic(choices[n].algorithm_variant.tactic)
     assert tunings(engine).partition(" ")[2] == ("" if n == 0 else str(chosen))
-    ((context, reported),) = selector.told
+    ((context, reported),) = selector.reports
     assert (context.name, reported.algorithm_variant.tactic) == ("minus", choices[n].algorithm_variant.tactic)
     np.testing.assert_array_equal(engine.run(x=X)["y"], -X)
 
@@ -91,7 +91,7 @@ def test_of_several_the_fastest_is_taken(build):
     selector = Selector(lambda choices: [1, 3, 2])
     build(selector)
     ((_, choices),) = selector.asked
-    ((_, reported),) = selector.told
+    ((_, reported),) = selector.reports
     least = min(choices[n].timing_msec for n in (1, 3, 2))
     assert reported.algorithm_variant.tactic in [choices[n].algorithm_variant.tactic for n in (1, 3, 2)]
     assert reported.timing_msec <= choices[1].timing_msec
@@ -101,7 +101,7 @@ def test_of_several_the_fastest_is_taken(build):
 def test_an_empty_answer_means_as_usual_unless_it_is_rejected(build, log):
     selector = Selector(lambda choices: [])
     assert build(selector)[0] is not None
-    assert len(selector.told) == 1
+    assert len(selector.reports) == 1
     assert build(selector, trt.BuilderFlag.REJECT_EMPTY_ALGORITHMS)[0] is None
     assert log.lines[-1].startswith("[AR334] select_algorithms for minus")
 
@@ -143,7 +143,7 @@ ANSWERS = {
 def test_an_answer_may_be_any_sequence(build, answer):
     selector = Selector(lambda choices: answer)
     assert build(selector)[0] is not None
-    assert selector.told[0][1].algorithm_variant.tactic == selector.asked[0][1][0].algorithm_variant.tactic
+    assert selector.reports[0][1].algorithm_variant.tactic == selector.asked[0][1][0].algorithm_variant.tactic
 
 
 @pytest.mark.parametrize("what", ANSWERS)
@@ -213,7 +213,7 @@ def test_a_selector_is_asked_and_told_of_every_kernel_that_the_engine_has(net, d
     config.profiling_verbosity, config.algorithm_selector = trt.ProfilingVerbosity.DETAILED, selector
     kernels = kernels_of(net.builder.build_engine_with_config(net, config))
     assert kernels == {context.name for context, _ in selector.asked}
-    assert kernels == {context.name for context, _ in selector.told}
+    assert kernels == {context.name for context, _ in selector.reports}
 
 
 def test_a_selector_is_asked_where_nothing_is_measured(build, monkeypatch):
@@ -222,4 +222,4 @@ def test_a_selector_is_asked_where_nothing_is_measured(build, monkeypatch):
     build(selector)
     ((context, choices),) = selector.asked
     assert (context.name, [choice.timing_msec for choice in choices]) == ("minus", [0])
-    assert [reported.name for reported, _ in selector.told] == ["minus"]
+    assert [reported.name for reported, _ in selector.reports] == ["minus"]

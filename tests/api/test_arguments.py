@@ -1,4 +1,4 @@
-"""Arguments of the wrong kind are TypeErrors that name the call, wherever they are looked at first."""
+"""Arguments of the wrong type raise TypeErrors that name the call, wherever they are checked first."""
 
 import numpy as np
 import pytest

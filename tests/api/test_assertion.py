@@ -1,4 +1,4 @@
-"""Assertions: judged by the build, when shapes are set, and by runs."""
+"""Assertions: checked by the build, when shapes are set, and by each inference."""
 
 import numpy as np
 import pytest
@@ -72,7 +72,7 @@ def test_what_follows_from_sizes_is_judged_when_they_are_set(net, log):
 
 
 def limit(net, x, most, message):
-    """x < most, as a layer of that name."""
+    """The assertion x < most, as a layer of that name."""
     bound = net.add_constant((1,), np.float32([most])).get_output(0)
     net.add_assertion(compared(net, x, bound, LESS), message).name = message
 

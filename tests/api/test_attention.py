@@ -1,4 +1,4 @@
-"""The object that stands for an attention, and the two layers of it that a network shows."""
+"""The object that represents an attention, and its two layers in a network."""
 
 import numpy as np
 import pytest
@@ -90,7 +90,8 @@ def test_queries_that_see_nothing_give_zeros_and_others_do_not(net):
 
 
 def packed(net, query_ends, key_ends):
-    """Attention of 5 packed queries over 6 packed keys, all ones: what a query sees is 1, nothing 0."""
+    """Attention of 5 packed queries over 6 packed keys, all ones: the output is 1 where a query sees a key,
+    else 0."""
     q, k = net.add_input("q", F, (5, 1, 2)), net.add_input("k", F, (6, 1, 2))
     layer = net.add_attention(q, k, k, SOFTMAX, False)
     layer.query_form = layer.key_value_form = trt.AttentionIOForm.PACKED_NHD

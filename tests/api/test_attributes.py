@@ -1,4 +1,4 @@
-"""Objects have the attributes of their class, and no others: a misspelt one is refused and put right."""
+"""Objects have only the attributes of their class; the error for a misspelt one suggests the right name."""
 
 import weakref
 
@@ -35,7 +35,7 @@ def test_attribute_like_no_other_is_refused_without_a_guess(net):
 
 
 def everything(net, engine):
-    """One object of every public class that programs hold."""
+    """One object of every public class that programs use."""
     builder, layer, logger = net.builder, net.add_shuffle(net.add_input("x", trt.float32, (2,))), trt.Logger()
     config = builder.create_builder_config()
     described = (builder, net, layer, layer.get_output(0), config, builder.create_optimization_profile())

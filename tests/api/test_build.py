@@ -1,4 +1,4 @@
-"""Builders, configurations, profiles, and the request that a network freezes into."""
+"""Builders, configurations, profiles, and the frozen request made from a network."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def config(builder):
 
 @pytest.fixture
 def asked(monkeypatch):
-    """The requests that reach the compiler, which answers b"plan"."""
+    """The requests that reach the compiler, which is replaced by one that returns b"plan"."""
     requests = []
     plan = PlanParts((memoryview(b"plan"),), b"")
     monkeypatch.setattr(builder_module, "compile_request", lambda r: requests.append(r) or plan)

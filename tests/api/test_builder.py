@@ -1,4 +1,4 @@
-"""Builders and loggers: what their attributes and methods change."""
+"""Builders and loggers: the effects of their attributes and methods."""
 
 import re
 
@@ -12,7 +12,7 @@ STRONGLY = trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED
 
 
 class Recorder(trt.IErrorRecorder):
-    """Keeps the codes of errors."""
+    """Records the codes of errors."""
 
     def __init__(self):
         trt.IErrorRecorder.__init__(self)
@@ -24,7 +24,7 @@ class Recorder(trt.IErrorRecorder):
 
 
 class Pool(trt.IGpuAllocator):
-    """Gives memory and counts it."""
+    """Allocates memory and counts the allocations."""
 
     def __init__(self):
         trt.IGpuAllocator.__init__(self)

@@ -1,4 +1,5 @@
-"""Calibration as programs do it: each kind of calibrator, caches, what int8 engines compute, hostile ones."""
+"""Calibration as in users' programs: each kind of calibrator, caches, results of int8 engines, hostile
+calibrators."""
 
 import mmap
 import struct
@@ -24,7 +25,7 @@ def batches(count=4, seed=0):
 
 
 class Watching:
-    """What the calibrators below have in common: batches, and a cache in memory."""
+    """The common part of the calibrators below: batches, and a cache in memory."""
 
     def fill(self, data, cache=None):
         self.data, self.cache, self.asked = iter(data), cache, []
@@ -69,7 +70,7 @@ def describe(network, shape=SHAPE):
 
 @pytest.fixture
 def build(log):
-    """An engine of the network above, or None; `flags` and `config` make it another one."""
+    """An engine of the network above, or None; `flags` and `config` change the build."""
     builder = trt.Builder(log)
 
     def make(built=None, flags=(INT8,), shape=SHAPE, prepare=lambda network, config: None):
@@ -95,7 +96,8 @@ def in_codes(x, scale):
 
 
 def reference(x, scales, numbers):
-    """What an int8 engine computes, by codes of weights whose largest of each output are 127 steps."""
+    """The expected output of an int8 engine, computed with weight codes whose largest magnitude per output is
+    127."""
     kernel, bias, matrix = numbers
     steps, wide = np.abs(kernel).max((1, 2, 3)) / 127, np.abs(matrix).max(0) / 127
     codes = np.rint(kernel / steps[:, None, None, None]).astype(np.int64)
@@ -111,7 +113,7 @@ def test_each_kind_of_calibrator_writes_a_cache_of_its_name(build, kind, name):
     assert build(instance) is not None
     assert instance.cache.decode().splitlines()[0] == f"TRT-101600-{name}"
     assert [*scales_of(instance.cache)] == ["x", "mean"]
-    assert instance.asked == [["x"]] * 5  # the last one gets None
+    assert instance.asked == [["x"]] * 5  # the last one receives None
 
 
 def test_an_engine_multiplies_codes_of_tensors_and_weights(build, net):
@@ -120,7 +122,7 @@ def test_an_engine_multiplies_codes_of_tensors_and_weights(build, net):
     actual, expected = engine.run(x=x)["y"], reference(x, scales_of(instance.cache), describe(net))
     step = scales_of(instance.cache)["mean"] * 127 / 10
     assert np.abs(actual - expected).max() < step
-    assert np.mean(np.abs(actual - expected) < 1e-4) > 0.7  # all but those beside a tie
+    assert np.mean(np.abs(actual - expected) < 1e-4) > 0.7  # all but those next to a tie
 
 
 def test_minima_and_maxima_are_the_largest_magnitudes(build):
@@ -385,7 +387,7 @@ def test_a_cache_that_does_not_fit_is_refused_and_stays(build, log, cache):
 
 
 def test_a_cache_of_a_gigabyte_is_refused_before_it_is_read(build, log):
-    cache = memoryview(mmap.mmap(-1, 1 << 30, prot=mmap.PROT_READ))  # pages that nobody reads take no memory
+    cache = memoryview(mmap.mmap(-1, 1 << 30, prot=mmap.PROT_READ))  # untouched pages use no memory
     assert build(calibrator(trt.IInt8EntropyCalibrator2, cache=cache)) is None
     assert log.lines[-1].startswith("[AR332]")
     assert "got 1073741824 bytes, wanted at most 67108864" in log.lines[-1]
@@ -455,7 +457,7 @@ def test_tensors_whose_sizes_data_decide_are_calibrated(log, kind):
     network, config = builder.create_network(), builder.create_builder_config()
     kept_rows(network)
     config.set_flag(INT8)
-    none = np.full((8, 4), -1, np.float32)  # of which no row is kept
+    none = np.full((8, 4), -1, np.float32)  # none of its rows is kept
     data = [rng.standard_normal((8, 4)).astype(np.float32) for _ in range(4)]
     config.int8_calibrator = calibrator(kind, [*data, none], get_batch_size=lambda self: 8)
     engine = builder.build_engine_with_config(network, config)

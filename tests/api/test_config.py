@@ -1,4 +1,4 @@
-"""What the settings of a build change, and that those which change nothing say so."""
+"""The effects of build settings; settings without an effect log that they have none."""
 
 import json
 
@@ -32,7 +32,7 @@ def passing(builder, *shape):
     return network
 
 
-# Kept, read back, forgotten by reset, and without effect on an engine.
+# Stored, read back, cleared by reset, and without effect on an engine.
 KEPT = {
     "avg_timing_iterations": (1, 4),
     "engine_capability": (trt.EngineCapability.STANDARD, trt.EngineCapability.DLA_STANDALONE),
@@ -112,7 +112,7 @@ def test_kept_settings_change_no_plan_but_for_what_the_plan_keeps(builder):
 
 @pytest.fixture
 def settings_of(builder, log):
-    """The settings that the plan of a build holds."""
+    """The settings stored in the plan of a build."""
 
     def build(config):
         engine = builder.build_engine_with_config(passing(builder, 2), config)
@@ -217,7 +217,7 @@ def test_tensors_are_rounded_to_their_types_unless_a_flag_allows_more(builder, c
         config.set_flag(flag)
     engine = builder.build_engine_with_config(network, config)
     (y,) = engine.run(x=np.ones(2, np.float16)).values()
-    assert y.tolist() == [expected] * 2  # 1 + 2048 is no float16
+    assert y.tolist() == [expected] * 2  # float16 cannot represent 1 + 2048
 
 
 @pytest.mark.parametrize("flag", [Flag.FP16, Flag.INT8])

@@ -1,4 +1,5 @@
-"""What each name of a context does: addresses, shape values, allocators, profiles, times, debug tensors."""
+"""The effect of each member of a context: addresses, shape values, allocators, profiles, times, debug
+tensors."""
 
 import ctypes
 
@@ -24,7 +25,7 @@ def ready(context, x=X, n=(4, 2)):
 
 
 class Foreign:
-    """An array of another library, which speaks DLPack only."""
+    """An array of another library that supports DLPack only."""
 
     def __init__(self, array):
         self.array = array
@@ -37,7 +38,7 @@ class Foreign:
 
 
 class Pointer:
-    """A pointer of another library, which converts to int only."""
+    """A pointer of another library that converts to int only."""
 
     def __init__(self, array):
         self.array = array
@@ -52,7 +53,7 @@ class Pointer:
 @pytest.mark.parametrize("form", [Foreign, Pointer, lambda a: a, lambda a: np.int64(a.ctypes.data)])
 def test_inputs_and_outputs_are_bound_in_every_form(context, form):
     arrays = ready(context)
-    x, y = X + 1, np.zeros_like(X)  # kept here: an address keeps nothing
+    x, y = X + 1, np.zeros_like(X)  # this reference keeps the array alive; an address does not
     for name, array in (("x", x), ("y", y)):
         bound = form(array)
         assert context.set_tensor_address(name, bound)
@@ -116,7 +117,8 @@ def test_input_shapes_are_tuples_lists_or_dims(context, form):
 
 @pytest.fixture
 def sized(log):
-    """y = x resized to twice its rows, m, which is an output too; both in one engine for 1 to 4 rows."""
+    """y = x resized to twice its rows, m, which is an output, too; one engine for 1 to 4 rows
+    computes both."""
     builder = trt.Builder(log)
     network, config = builder.create_network(), builder.create_builder_config()
     x = network.add_input("x", trt.float32, (-1, 3))
@@ -162,7 +164,7 @@ def test_infer_shapes_without_addresses_writes_nothing(sized):
 
 
 class Buffers(trt.IOutputAllocator):
-    """Hands out NumPy's memory and writes down every call, in order."""
+    """Allocates with NumPy and records every call in order."""
 
     def __init__(self):
         trt.IOutputAllocator.__init__(self)
@@ -283,7 +285,7 @@ def test_debug_tensors_are_seen_with_the_shapes_of_the_run(context):
         assert listener.seen.pop() == ("d", np.maximum(x, 0).reshape(-1).tolist())
         assert np.array_equal(arrays["y"], 2 * x + 1)
     one, three, two = listener.places
-    assert (listener.seen, one != three, three == two) == ([], True, True)  # memory grows, and stays
+    assert (listener.seen, one != three, three == two) == ([], True, True)  # memory grows and does not shrink
 
 
 def test_debug_tensors_are_switched_off_again(context):

@@ -1,7 +1,8 @@
-"""A layer as its record has it: added by its method with the attributes of a case, read back, and computed.
+"""A layer as its record describes it: added by its method with the attributes of a case, read back, and
+computed.
 
-Operators whose methods and attributes all have cases written by hand are tested with those; a few are here,
-too, so that what tests a new operator is tested."""
+Hand-written cases cover most operators; those have no case here, except for a few, so that the test for new
+operators is itself tested."""
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ ALWAYS = {LayerType.UNARY, LayerType.SOFTMAX, LayerType.ACTIVATION}
 
 
 def is_left(op):
-    """Whether no case is written for a method or an attribute of an operator."""
+    """Whether a method or an attribute of an operator has no hand-written case."""
     own = {(op.owner, spec.name) for spec in op.specs() if spec.name not in attributes.OTHERS}
     adds = {method.name for method in op.methods if op.outputs} - methods.OTHERS
     return not (own <= set(attributes.CASES) and adds <= set(methods.CASES))

@@ -1,4 +1,4 @@
-"""What `help` says: shapes, codes, what a failure answers, and examples that run."""
+"""The content of `help`: shapes, codes, return values on failure, and examples that run."""
 
 import inspect
 import pydoc
@@ -70,7 +70,7 @@ def test_everything_public_has_a_docstring(cls):
 def test_help_shows_public_names_alone(cls):
     text = pydoc.plain(pydoc.render_doc(cls))
     own = [b for b in cls.__mro__ if b.__module__.startswith("anyrt") and b not in CLASSES]
-    helpers = [b.__name__ for b in own if b.__name__ != "Interface"]  # what all interfaces are
+    helpers = [b.__name__ for b in own if b.__name__ != "Interface"]  # members of all interfaces
     shown = [line for line in text.splitlines() if re.match(r" \|  _[a-z]", line)]
     assert (helpers, shown) == ([], [])
 
@@ -85,7 +85,7 @@ def test_folded_classes_keep_what_their_bases_gave():
 
 
 def documents():
-    """Every public docstring, by the name of what it is about."""
+    """Every public docstring, by the name of its object."""
     for cls in CLASSES:
         yield cls.__name__, inspect.getdoc(cls) or ""
         for name, x in vars(cls).items():

@@ -1,4 +1,5 @@
-"""What each name of an engine tells, how it is serialized and read, and where its errors go."""
+"""The value of each member of an engine, its serialization and deserialization, and where its errors are
+reported."""
 
 import gc
 import io
@@ -41,7 +42,7 @@ class Recorder(trt.IErrorRecorder):
 
 @pytest.fixture
 def typed(log):
-    """An engine with an input and an output of every kind of element, which are copied."""
+    """An engine that copies one input of every element type to an output."""
     builder = trt.Builder(log)
     network = builder.create_network()
     network.name = "typed"
@@ -81,7 +82,7 @@ def test_an_engine_lists_inputs_then_outputs(typed):
 @pytest.mark.parametrize("dtype", TYPES)
 def test_an_engine_knows_types_modes_and_layouts(typed, dtype):
     name = f"{dtype.name} out"
-    held = trt.float32 if dtype is trt.fp8 else dtype  # outputs of fp8 are numbers in a weakly typed network
+    held = trt.float32 if dtype is trt.fp8 else dtype  # fp8 outputs hold numbers in a weakly typed network
     assert typed.get_tensor_dtype(name) is held
     assert typed.get_tensor_mode(name) is trt.TensorIOMode.OUTPUT
     assert typed.get_tensor_shape(name) == (2, 3)
@@ -279,7 +280,7 @@ def test_engines_that_keep_their_weights_have_plans_with_them_alone(engine, plan
 
 
 class Reader(trt.IStreamReaderV2):
-    """Hands out a few bytes at a time."""
+    """Returns a few bytes at a time."""
 
     def __init__(self, data):
         trt.IStreamReaderV2.__init__(self)

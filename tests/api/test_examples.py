@@ -1,4 +1,4 @@
-"""The worked examples as a program writes them: calls by keywords, an engine, numbers."""
+"""The worked examples as a user writes them: calls with keyword arguments, an engine, numbers."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,8 @@ EXAMPLES = json.loads((Path(__file__).parents[1] / "ops/examples.json").read_tex
 
 
 def weights(inputs, result):
-    """Weights of a type that NumPy has, or of two int4 in each byte, at an address that `found` keeps."""
+    """Weights of a type that NumPy supports, or of two int4 in each byte, at an address that `result` keeps
+    alive."""
     if inputs["dtype"] != "int4":
         return np.array(inputs["values"], trt.nptype(parse(inputs["dtype"])))
     values = result["held"] = pack4(np.array(inputs["values"]).astype(ml_dtypes.int4))
@@ -23,7 +24,7 @@ def weights(inputs, result):
 
 
 def argument(value, result):
-    """What a call is given for one value of an example."""
+    """The argument of a call for one value of an example."""
     match value:
         case str() if value.startswith("$"):
             name, _, index = value[1:].partition(".")

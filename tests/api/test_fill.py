@@ -1,4 +1,4 @@
-"""Fill as a program sees it: integers and floats, operands, streams of random numbers."""
+"""Fill layers: integers and floats, operands, streams of random numbers."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ LINSPACE, UNIFORM, NORMAL = trt.FillOperation.__members__.values()
 
 
 def output_of(net, layer, **inputs):
-    """What an engine of the network gives."""
+    """The output of an engine of the network."""
     layer.get_output(0).name = "y"
     net.mark_output(layer.get_output(0))
     config = net.builder.create_builder_config()

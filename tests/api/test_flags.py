@@ -1,4 +1,4 @@
-"""Flags: bits that mean nothing are refused, and those that change nothing yet are told of once."""
+"""Flags: undefined bits raise errors; flags without an effect log one notice."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Formats of inputs and outputs: what lies where in memory, and what engines say of it."""
+"""Formats of inputs and outputs: their memory layouts, and their descriptions by engines."""
 
 import json
 
@@ -12,7 +12,8 @@ F32, F16, BF16, I8, U8, I64 = trt.float32, trt.float16, trt.bfloat16, trt.int8, 
 FP8 = trt.fp8
 IMAGE, VOLUME = (2, 11, 3, 5), (2, 11, 2, 3, 4)  # 11 channels fill no vector
 
-# Sizes of the array that memory is, and where in it the element at (n, c, h, w), or (n, c, d, h, w), lies.
+# Shape of the array that views the memory, and the index in it of the element at (n, c, h, w), or (n, c, d,
+# h, w).
 PLACES = {
     "LINEAR": (IMAGE, (2, 11, 3, 5), lambda n, c, h, w: (n, c, h, w)),
     "CHW2": (IMAGE, (2, 6, 3, 5, 2), lambda n, c, h, w: (n, c // 2, h, w, c % 2)),
@@ -43,7 +44,7 @@ CASES = [(name, dtype) for name, types in TYPES.items() for dtype in types]
 
 
 def laid_out(x, sizes, place, rest=0):
-    """The array that memory is, with `rest` wherever no element lies."""
+    """The array that views the memory, with `rest` in all places without an element."""
     memory = np.full(sizes, rest, x.dtype)
     for index in np.ndindex(*x.shape):
         memory[place(*index)] = x[index]
@@ -56,7 +57,7 @@ def bit(name):
 
 @pytest.fixture
 def engine_of(log):
-    """An engine of y = x in these formats; open sizes are 0 to `most`."""
+    """An engine of y = x in these formats; dynamic dimensions are 0 to `most`."""
 
     def build(source, result, dtype, shape, most=None):
         builder = trt.Builder(log)
@@ -76,7 +77,7 @@ def engine_of(log):
 
 
 def run(engine, memory, shape, room):
-    """What a context leaves in memory of these sizes, which held ones."""
+    """The memory after an inference, which held ones before."""
     context = engine.create_execution_context()
     result = np.ones(room, memory.dtype)
     assert context.set_input_shape("x", shape)
@@ -95,7 +96,7 @@ def numbers(shape, dtype):
 def test_inputs_and_outputs_lie_as_their_format_says(engine_of, name, dtype):
     shape, sizes, place = PLACES[name]
     x = numbers(shape, dtype)
-    # What lies between the elements of an input counts for nothing; in an output it is zero.
+    # Padding between the elements of an input is ignored; in an output it is zero.
     values, expected = laid_out(x, sizes, place, rest=77), laid_out(x, sizes, place)
     into, out = engine_of(name, "LINEAR", dtype, shape), engine_of("LINEAR", name, dtype, shape)
     np.testing.assert_array_equal(run(into, values, shape, shape), x)

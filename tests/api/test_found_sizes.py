@@ -1,4 +1,4 @@
-"""Sizes that data decide: outputs of unknown size, layers behind them, conditions, room in memory."""
+"""Data-dependent dimensions: outputs of unknown size, layers behind them, conditions, memory."""
 
 import ctypes
 
@@ -20,15 +20,15 @@ def nonzero(net, x):
 class Allocator(trt.IOutputAllocator):
     def __init__(self, room=None):
         super().__init__()
-        self.told, self.room = [], room
+        self.calls, self.room = [], room
 
     def reallocate_output(self, name, memory, size, alignment):
-        self.told.append(("room", size))
+        self.calls.append(("room", size))
         self.memory = np.zeros(size, np.uint8)
         return self.memory.ctypes.data if self.room is None or size <= self.room else 0
 
     def notify_shape(self, name, shape):
-        self.told.append(("shape", tuple(shape)))
+        self.calls.append(("shape", tuple(shape)))
 
 
 def test_a_shape_stays_open_when_a_run_has_found_it(net):
@@ -66,7 +66,7 @@ def test_an_allocator_gives_room_for_all_elements_and_is_told_how_many_there_wer
     context.set_tensor_address("x", X)
     context.set_output_allocator("y", allocator)
     assert context.execute_async_v3(0)
-    assert allocator.told == [("room", 48), ("shape", (2, 3))]
+    assert allocator.calls == [("room", 48), ("shape", (2, 3))]
     assert allocator.memory.view(np.int32)[:6].tolist() == [0, 1, 1, 1, 0, 2]
 
 

@@ -1,4 +1,4 @@
-"""Freezing a network: what is known of its layers is used again where it cannot have changed."""
+"""Freezing a network: inferred properties of its layers are reused if they cannot have changed."""
 
 import numpy as np
 import pytest
@@ -15,8 +15,8 @@ def plan_of(net):
 
 
 def filled(net, fill):
-    """y = x with `fill` behind it, whose shape was asked for; the layer looks at the number when it is
-    judged."""
+    """y = x padded with `fill`. The shape of the output has been read, which makes the layer read
+    the number."""
     x = net.add_input("x", F, (2,))
     layer = net.add_slice(x, (0,), (4,), (1,))
     layer.mode = trt.SampleMode.FILL
@@ -90,7 +90,7 @@ def test_weights_are_steady_as_long_as_they_are_what_they_were():
     array[0] = 2
     assert not is_steady(short)
     array[0] = 1
-    assert not is_steady(short)  # something may have been made of them meanwhile
+    assert not is_steady(short)  # other objects may have been derived from them meanwhile
     assert is_steady(Weights(np.frombuffer(bytes(4 * SHORT), np.float32)))
     assert not is_steady(Weights(trt.float32, array.ctypes.data, 3))
 

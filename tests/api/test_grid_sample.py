@@ -1,4 +1,4 @@
-"""Grids as a program meets them: open sizes, positions far outside, NaN, mistakes."""
+"""Grid sampling: dynamic dimensions, positions far outside, NaN, mistakes."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def built(net, config=None):
 
 
 def across(values):
-    """A grid (1, 1, n, 2) with these x, in the middle of the rows."""
+    """A grid (1, 1, n, 2) with these x, at the vertical centre."""
     return np.stack([values, 0 * np.nan_to_num(values)], -1).astype(np.float32)[None, None]
 
 

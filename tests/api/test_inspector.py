@@ -1,4 +1,4 @@
-"""What inspectors tell, in the keys that programs read from TensorRT's: layers here are kernels."""
+"""Reports of inspectors, in the keys that programs read from TensorRT's. A layer in a report is a kernel."""
 
 import json
 
@@ -15,7 +15,7 @@ Verbosity = trt.ProfilingVerbosity
 
 
 def chain(net):
-    """A sum of rows of any number, and a scaled copy of it: two kernels."""
+    """The sums of any number of rows, and a scaled copy of them: two kernels."""
     x = net.add_input("x", trt.float16, (-1, 40))
     ramp = net.add_constant((1, 40), np.arange(40, dtype=np.float16))
     times = net.add_elementwise(x, ramp.get_output(0), trt.ElementWiseOperation.PROD)

@@ -10,7 +10,7 @@ F, LINEAR = trt.float32, trt.KVCacheMode.LINEAR
 
 
 def updating(net, *, mark=True):
-    """A network whose input `cache` of 6 positions gets `new` from the positions `at` on."""
+    """A network whose input `cache` of 6 positions is updated with `new` from the positions `at` on."""
     cache, new = net.add_input("cache", F, (2, 1, 6, 2)), net.add_input("new", F, (2, 1, 2, 2))
     layer = net.add_kv_cache_update(cache, new, net.add_input("at", trt.int32, (2,)), LINEAR)
     layer.get_output(0).name = "updated"
@@ -97,7 +97,7 @@ def test_half_types_are_written_bit_for_bit(net, dtype):
     layer = net.add_kv_cache_update(cache, new, net.add_input("at", trt.int32, (1,)), LINEAR)
     layer.get_output(0).name = "updated"
     net.mark_output(layer.get_output(0))
-    bits = np.random.default_rng(0).integers(0, 1 << 16, (1, 2, 5, 3)).astype(np.uint16)  # NaN, too
+    bits = np.random.default_rng(0).integers(0, 1 << 16, (1, 2, 5, 3)).astype(np.uint16)  # also for NaN
     fresh = np.uint16([[[[1, 2, 3]], [[0xFFFF, 5, 6]]]])
     expected = bits.copy()
     expected[:, :, 3:4] = fresh
@@ -264,7 +264,7 @@ def test_packed_tokens_stay_inside_the_cache(net, log):
 
 def test_positions_that_are_known_at_the_call_are_refused_there(net, log):
     cache, new = net.add_input("cache", F, (1, 1, 6, 2)), net.add_input("new", F, (1, 1, 2, 2))
-    at = net.add_input("at", trt.int32, (1,))  # a shape tensor, as it is the start of a slice, too
+    at = net.add_input("at", trt.int32, (1,))  # a shape tensor, because it is also the start of a slice
     layer = net.add_kv_cache_update(cache, new, at, LINEAR)
     rest = net.add_slice(net.add_input("x", F, (9,)), (0,), (1,), (1,))
     rest.set_input(1, at)

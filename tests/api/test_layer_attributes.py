@@ -1,4 +1,4 @@
-"""Every attribute of every layer: assigned after `add_*`, it reads back and changes what is computed."""
+"""Every attribute of every layer: assigned after `add_*`, it reads back and changes the result."""
 
 import numpy as np
 import pytest
@@ -43,7 +43,7 @@ def resize(net, x, size, mode=trt.InterpolationMode.NEAREST, **attributes):
 
 
 def cropped(begin, end, size):
-    """A part of a row, and what lies beyond."""
+    """A part of a row, and the padding beyond it."""
 
     def add(net, x):
         layer = resize(net, x, (size,), LINEAR)
@@ -155,7 +155,7 @@ def cached(net, x):
 
 
 def mixed(**attributes):
-    """One token of one number through one expert: gate and up are twice that, down is once."""
+    """One token of one number through one expert: gate and up double it, down leaves it unchanged."""
 
     def add(net, x):
         two, one = constant(net, of(2).reshape(1, 1, 1)), constant(net, of(1).reshape(1, 1, 1))
@@ -207,7 +207,8 @@ TWO = [[[[1], [3]]]]  # queries, keys and values of size 1; their weights are th
 SEEN = [[[[2.761594], [2.995055]]]]
 FOUR = [[[[1, 2, 3, 4]]]]
 
-# (class, attribute): the input x, the layer, the value to assign, the output before and after; None: refused.
+# (class, attribute): the input x, the layer, the value to assign, the output before and after; None:
+# rejected.
 CASES = {
     ("IActivationLayer", "type"): (
         *([-1, 1, 3], activation(trt.ActivationType.RELU), trt.ActivationType.SOFTSIGN),
@@ -357,7 +358,7 @@ CASES = {
         *(ONE, mixed(activation_type=trt.MoEActType.SILU), 0.0, [[[3.523188]]], [[[2]]]),
     ),
     ("IMoELayer", "swiglu_param_beta"): (ONE, mixed(), 1.0, [[[4]]], [[[6]]]),
-    ("INormalizationLayer", "compute_precision"): (  # float16 holds no 2049
+    ("INormalizationLayer", "compute_precision"): (  # float16 cannot represent 2049
         *([[2048, 2049], [1, 3]], lambda net, x: norm(net, x, 0b10), trt.float16),
         *([[-1, 1], [-1, 1]], [[0, 0], [-1, 1]]),
     ),
@@ -524,7 +525,7 @@ ATTRIBUTES = {(op.owner, spec.name): spec for op in OPS.values() for spec in op.
 
 
 def computed(log, x, add, name, *value):
-    """What an engine makes of `x` by the layer with its attribute assigned; None when it cannot be built."""
+    """The output of an engine for `x` with the layer's attribute assigned; None if the build fails."""
     builder = trt.Builder(log)
     net = builder.create_network()
     layer = add(net, net.add_input("x", trt.float32, np.shape(x)))
@@ -542,7 +543,7 @@ def same(a, b):
     return np.shape(a) == np.shape(b) and np.allclose(a, b, atol=1e-4, equal_nan=True)
 
 
-# Below, in test_attention, the one there is, and in test_assertion.
+# Tested below, in test_attention and in test_assertion.
 OTHERS = {
     *("is_v2", "decomposable", "cache_mode", "message"),
     *("dist_collective_op", "reduce_op", "root", "groups"),
@@ -550,7 +551,7 @@ OTHERS = {
 
 
 def test_the_cases_are_of_attributes_of_layers():
-    """Attributes without a case here are tested by their records in test_derived_layers."""
+    """test_derived_layers tests attributes without a case here, by their records."""
     assert set(CASES) <= {key for key in ATTRIBUTES if key[1] not in OTHERS}
 
 

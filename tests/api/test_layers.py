@@ -1,4 +1,4 @@
-"""What every layer has: names, inputs, outputs and types."""
+"""Properties common to all layers: names, inputs, outputs and types."""
 
 import gc
 import json

@@ -1,4 +1,4 @@
-"""What objects are like that C++ has made: what `dir` shows, what copying does, what enums keep."""
+"""Behaviour of objects that pybind11 would create: the result of `dir`, of copying, of enums."""
 
 import copy
 import enum
@@ -110,7 +110,7 @@ def test_dir_of_a_class_names_what_can_be_had(kind):
 
 
 def things():
-    """Objects of public classes, and layers that a program gave another class."""
+    """Objects of public classes, and layers whose class a program reassigned."""
     instance = layer()
     network, builder = state_of(instance).network.it, trt.Builder(trt.Logger(trt.Logger.ERROR))
     yield from (instance, instance.get_input(0), network, builder, builder.create_builder_config())

@@ -1,4 +1,4 @@
-"""What TensorRT 10.16 was seen to compute and to answer on a GPU."""
+"""Results and return values recorded from TensorRT 10.16 on a GPU."""
 
 import numpy as np
 import pytest
@@ -84,7 +84,7 @@ def test_strongly_typed_network_refuses_flags_that_allow_types(flag):
 
 
 class Lines(trt.ILogger):
-    """A logger that keeps lines."""
+    """A logger that records lines."""
 
     def __init__(self):
         trt.ILogger.__init__(self)
@@ -104,7 +104,7 @@ def test_build_without_outputs_is_an_invalid_configuration(builder):
 
 
 class Recording(trt.IErrorRecorder):
-    """Keeps the codes of errors."""
+    """Records the codes of errors."""
 
     def __init__(self):
         trt.IErrorRecorder.__init__(self)

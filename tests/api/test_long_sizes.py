@@ -1,4 +1,4 @@
-"""Sizes that inputs give, reshape after reshape, as compilers of PyTorch write them."""
+"""Dimensions computed from input shapes through chains of reshapes, as PyTorch compilers emit them."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,8 @@ LIMITS = {"p": 4, "q": 8, "pq": 32}
 
 @pytest.fixture
 def chain(net):
-    """Shapes that tensors told as a network was made: flattened and back, four times, with a sum each."""
+    """Shapes read from tensors during network construction: flattened and back, four times, with a
+    sum each."""
     shapes = []
 
     def reshaped(t, *parts):

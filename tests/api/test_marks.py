@@ -1,4 +1,4 @@
-"""Marks and names of a network: what they change in the engine."""
+"""Marks and names in a network: their effects on the engine."""
 
 import ctypes
 
@@ -12,7 +12,7 @@ F = trt.float32
 
 @pytest.fixture
 def engine_of(log):
-    """An engine of a network without dynamic sizes."""
+    """An engine of a network without dynamic dimensions."""
 
     def build(net):
         return net.builder.build_engine_with_config(net, net.builder.create_builder_config())
@@ -101,7 +101,7 @@ def test_inputs_may_be_debug_tensors_and_stay_inputs(net, chain, engine_of):
 
 
 def unfused(net, engine_of):
-    """The tensors of an engine that a listener is shown when it asks for unfused ones."""
+    """The tensors that a listener receives from an engine if it marks unfused tensors."""
 
     class Listener(trt.IDebugListener):
         def process_debug_tensor(self, addr, location, type, shape, name, stream):
@@ -180,7 +180,7 @@ def test_weights_have_one_name_and_only_named_ones_are_marked(net, log):
 
 
 def halves(net, debug):
-    """What a network of float16 whose layers fuse gives for some numbers, with these debug tensors."""
+    """The outputs for some numbers of a float16 network whose layers fuse, with these debug tensors."""
     x = net.add_input("x", trt.float16, (2, 6, 40))
     a = net.add_activation(x, trt.ActivationType.TANH).get_output(0)
     b = net.add_softmax(a).get_output(0)

@@ -1,4 +1,5 @@
-"""Who gives a context its memory, how much, and when: an engine that stores 256 bytes for each image."""
+"""Memory of a context: its owner, size and time of allocation, for an engine that stores 256 bytes for each
+image."""
 
 import gc
 
@@ -12,7 +13,7 @@ IMAGE = 64 * 4
 
 
 class Blocks(trt.IGpuAllocator):
-    """Gives memory of NumPy's and writes down what it was asked for."""
+    """Allocates with NumPy and records the requests."""
 
     def __init__(self):
         trt.IGpuAllocator.__init__(self)
@@ -32,7 +33,8 @@ class Blocks(trt.IGpuAllocator):
 
 @pytest.fixture(scope="module")
 def network_and_config():
-    """The sums of 64 rows are kept, as a cubic resize reads each four times; 1 to 16 images, or 1 to 64."""
+    """The sums of 64 rows are stored, because a cubic resize reads each four times; 1 to 16 images, or 1 to
+    64."""
     builder = trt.Builder(trt.Logger(trt.Logger.ERROR))
     network, config = builder.create_network(), builder.create_builder_config()
     x = network.add_input("x", trt.float32, (-1, 64, 64))
@@ -93,7 +95,7 @@ def blocks():
 
 @pytest.fixture
 def allocated(plan, log, blocks):
-    """The engine whose memory comes from `blocks`."""
+    """The engine that allocates its memory from `blocks`."""
     runtime = trt.Runtime(log)
     runtime.gpu_allocator = blocks
     return runtime.deserialize_cuda_engine(plan)

@@ -1,4 +1,4 @@
-"""Names of TensorRT's API that are not here say so, and look absent to programs that ask first."""
+"""Names of TensorRT's API that AnyRT lacks: the error says so, and `hasattr` returns False."""
 
 import pickle
 
@@ -9,7 +9,7 @@ from anyrt.api.edge.missing import ADVICE, REMOVED, lookup_error
 from anyrt.core.errors import MissingName
 from anyrt.ops import OPS
 
-# A line of the list does no harm when its operator has come.
+# An entry of the list may stay after its operator is implemented.
 CAME = {op.cls for op in OPS.values()}
 CAME |= {f"INetworkDefinition.{m.name}" for op in OPS.values() for m in op.methods}
 OF_CLASSES = [n.split(".") for n in ADVICE if "." in n and n not in CAME]

@@ -1,4 +1,4 @@
-"""Mixtures of experts: what is selected is computed, as NumPy does it expert by expert."""
+"""Mixtures of experts: the results for the selected experts equal NumPy's, expert by expert."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Misspelt names of methods and enum members come with the nearest that is there."""
+"""Errors for misspelt methods and enum members suggest the nearest existing name."""
 
 import copy
 

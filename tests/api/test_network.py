@@ -1,4 +1,4 @@
-"""Networks: inputs, outputs, layers and tensors as a user sees them while building."""
+"""Networks: inputs, outputs, layers and tensors during construction."""
 
 import inspect
 
@@ -348,16 +348,16 @@ def test_error_recorder_of_the_builder_hears_of_the_network(log):
     class Recorder(trt.IErrorRecorder):
         def __init__(self):
             trt.IErrorRecorder.__init__(self)
-            self.found = []
+            self.codes = []
 
         def report_error(self, code, text):
-            self.found.append(code)
+            self.codes.append(code)
             return False
 
     builder = trt.Builder(log)
     builder.error_recorder = Recorder()
     builder.create_network().add_input("", F, (1,))
-    assert builder.error_recorder.found == [trt.ErrorCodeTRT.INVALID_STATE]
+    assert builder.error_recorder.codes == [trt.ErrorCodeTRT.INVALID_STATE]
 
 
 def test_compute_precision_belongs_to_weak_typing(log):

@@ -1,4 +1,4 @@
-"""NMS as a program uses it: thresholds, several images, layers behind it, empty results."""
+"""NMS: thresholds, several images, layers behind it, empty results."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Sizes without an upper bound that data decide: scales, counts and windows that are inputs of any type."""
+"""Data-dependent dimensions without an upper bound: scales, counts and windows from inputs of any type."""
 
 import ctypes
 
@@ -23,7 +23,7 @@ def element(net, op, *tensors):
 
 
 def size(net, name="n"):
-    """An input that is a size, of float32, so that it is no shape tensor."""
+    """An input that holds a size in float32, so that it is no shape tensor."""
     return net.add_cast(net.add_input(name, F, (1,)), I64).get_output(0)
 
 
@@ -52,7 +52,7 @@ def filled(net, shape, alpha=0, beta=1, dtype=F):
 
 
 def arange(net, dtype=F, *values):
-    """What ONNX calls a Range, of three inputs."""
+    """ONNX's Range with three inputs."""
     start, limit, delta = values or (net.add_input(name, dtype, (1,)) for name in ("start", "limit", "delta"))
     way, by = element(net, E.SUB, limit, start), delta
     if dtype is not F:
@@ -124,7 +124,7 @@ TYPES = {
 
 @pytest.mark.parametrize("dtype", TYPES, ids=lambda t: t.name)
 def test_a_range_is_of_any_type(net, dtype):
-    kind, far = TYPES[dtype], net.add_input("far", F, (3,))  # no integer is a shape tensor here
+    kind, far = TYPES[dtype], net.add_input("far", F, (3,))  # the integers here are no shape tensors
     start, limit, delta = (
         net.add_cast(net.add_slice(far, (k,), (1,), (1,)).get_output(0), dtype).get_output(0)
         for k in range(3)
@@ -240,15 +240,15 @@ def test_sizes_with_and_without_bounds_meet(net):
 class Allocator(trt.IOutputAllocator):
     def __init__(self):
         super().__init__()
-        self.told = []
+        self.calls = []
 
     def reallocate_output(self, name, memory, size, alignment):
-        self.told.append(("room", size))
+        self.calls.append(("room", size))
         self.memory = np.zeros(size, np.uint8)
         return self.memory.ctypes.data
 
     def notify_shape(self, name, shape):
-        self.told.append(("shape", tuple(shape)))
+        self.calls.append(("shape", tuple(shape)))
 
 
 def test_an_allocator_is_asked_when_the_size_is_found(net):
@@ -260,7 +260,7 @@ def test_an_allocator_is_asked_when_the_size_is_found(net):
     assert context.get_max_output_size("y") == -1
     for n[0] in (3, 0, 700):
         assert context.execute_async_v3(0)
-        assert allocator.told[-1] == ("shape", (n[0],))
+        assert allocator.calls[-1] == ("shape", (n[0],))
         assert tuple(context.get_tensor_shape("y")) == (-1,)
         assert np.frombuffer(allocator.memory, np.float32, int(n[0])).tolist() == list(range(int(n[0])))
 
@@ -272,7 +272,7 @@ def test_an_allocator_is_told_room_and_shape_once_for_each_run(net):
     context.set_output_allocator("y", allocator)
     assert context.execute_async_v3(0)
     assert context.execute_async_v3(0)
-    assert allocator.told == [("room", 12), ("shape", (3,))] * 2
+    assert allocator.calls == [("room", 12), ("shape", (3,))] * 2
 
 
 def test_an_array_must_have_room_for_what_is_found(net):

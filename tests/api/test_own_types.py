@@ -1,4 +1,4 @@
-"""Element types that ONNX has and TensorRT has not, as a program would use them."""
+"""Element types of ONNX that TensorRT lacks."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def run(net, *outputs, **feeds):
 
 
 def bytes_of(x):
-    """What lies in memory; NumPy may hold numbers of few bits with or without their sign in higher ones."""
+    """The bytes in memory. NumPy may hold few-bit numbers with or without sign bits in the higher bits."""
     narrow = x.dtype.name in ("int2", "uint2", "uint4")
     return np.ascontiguousarray(x.astype(np.int8) if narrow else x).tobytes()
 

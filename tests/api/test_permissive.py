@@ -1,4 +1,4 @@
-"""Each behaviour that TensorRT refuses: a warning, an error where asked for, and a row in the docs."""
+"""Each behaviour that TensorRT rejects: a warning, an error on request, and a row in the docs."""
 
 from pathlib import Path
 

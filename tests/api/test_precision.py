@@ -1,4 +1,5 @@
-"""What weakly typed networks compute in: flags allow, `layer.precision` orders or wishes."""
+"""Precision of weakly typed networks: flags permit types, `layer.precision` is a constraint or a
+preference."""
 
 from dataclasses import replace
 
@@ -19,13 +20,13 @@ W = np.random.default_rng(1).standard_normal((64, 60)).astype(np.float32)
 
 @pytest.fixture
 def tiles(monkeypatch):
-    """A machine that multiplies half types fast."""
+    """A machine with fast products of half types."""
     monkeypatch.setattr(building, "this_machine", lambda: replace(REFERENCE, has_tiles=True))
 
 
 @pytest.fixture
 def build(log):
-    """An engine of x W, or None; `prepare` changes the layer before."""
+    """An engine of x W, or None; `prepare` changes the layer first."""
     builder = trt.Builder(log)
 
     def make(*flags, prepare=lambda layer: None, weights=W, strong=False):
@@ -58,7 +59,7 @@ def rounded(x, dtype):
 
 
 def product(dtype):
-    """x W of operands that are rounded, as its result is."""
+    """x W with rounded operands and a rounded result."""
     y = rounded(X, dtype).astype(np.float64) @ rounded(W, dtype).astype(np.float64)
     return rounded(y.astype(np.float32), dtype).astype(np.float32)
 
@@ -228,7 +229,7 @@ def test_tensors_that_nobody_asked_a_type_for_still_have_one_type(log):
 
 @pytest.mark.parametrize("rows", [1, 40, 300])
 def test_weights_stay_half_where_fp16_is_allowed(log, rows):
-    """float32 products of weights that float16 holds, in half the plan; few rows and many."""
+    """float32 products of weights that float16 represents take half the plan; few rows and many."""
     random = np.random.default_rng(rows)
     x = random.standard_normal((rows, 512)).astype(np.float32)
     weights = random.standard_normal((512, 300)).astype(np.float32)
@@ -269,7 +270,7 @@ def test_kernels_of_one_position_stay_half_where_fp16_is_allowed(log, size):
     ("method", "size"), [("add_convolution_nd", 3), ("add_deconvolution_nd", 1), ("add_deconvolution_nd", 3)]
 )
 def test_other_kernels_stay_float32(log, method, size):
-    """Those of windows, whose tiles of an image have weights of their own, and of deconvolutions."""
+    """Kernels for windows, whose tiles of an image have weights of their own, and for deconvolutions."""
     random = np.random.default_rng(size)
     x = random.standard_normal((1, 128, 12, 12)).astype(np.float32)
     kernel = random.standard_normal((128 * 96 * size * size,)).astype(np.float32)

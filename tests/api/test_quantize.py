@@ -1,4 +1,4 @@
-"""Explicit quantisation through the API: scales of every type, dynamic ranges, both results."""
+"""Explicit quantisation: scales of every type, dynamic ranges, both results."""
 
 import ml_dtypes
 import numpy as np
@@ -15,7 +15,7 @@ def constant(net, array):
 
 
 def built(net, builder, *tensors):
-    """An engine that gives these tensors as y0, y1, …"""
+    """An engine with these tensors as outputs y0, y1, …"""
     for k, tensor in enumerate(tensors):
         tensor.name = f"y{k}"
         net.mark_output(tensor)
@@ -98,7 +98,7 @@ def test_products_of_codes_are_summed_exactly(builder):
 
 
 def with_zero_point(builder, of, number):
-    """Codes with a zero point of float32 that is cast, and the numbers that they stand for."""
+    """Codes with a float32 zero point behind a cast, and the numbers that they represent."""
     net = builder.create_network()
     scale = constant(net, np.array(0.5, np.float32))
     zero = net.add_cast(constant(net, np.array(number, np.float32)), of).get_output(0)

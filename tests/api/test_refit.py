@@ -1,4 +1,4 @@
-"""Refitting as programs do it: a Refitter gives an engine other weights, by layer and role or by name."""
+"""Refitting: a Refitter replaces weights of an engine, by layer and role or by name."""
 
 import gc
 import threading
@@ -250,7 +250,7 @@ def narrowed(builder):
 
 
 def bound(engine):
-    """A context that reads X, and what it writes."""
+    """A context that reads X, and its output."""
     context, out = engine.create_execution_context(), np.empty((1, 10), np.float32)
     context.set_tensor_address("x", X.ctypes.data)
     context.set_tensor_address("y", out.ctypes.data)

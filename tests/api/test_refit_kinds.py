@@ -1,4 +1,5 @@
-"""Refits of weights of every type and in every place: the bits are those of a build with the new weights."""
+"""Refits of weights of every type and role: the outputs equal those of a build with the new weights, bit for
+bit."""
 
 import ml_dtypes
 import numpy as np
@@ -74,7 +75,7 @@ def looped(net, w):
 
 
 def chosen(net, w):
-    """One of two products, as a bool says."""
+    """One of two products, selected by a bool."""
     flag, x = net.add_input("flag", trt.bool, ()), net.add_input("x", trt.float32, (4, 64))
     choice = net.add_if_conditional()
     choice.set_condition(flag)
@@ -95,7 +96,7 @@ def turned(net, w):
 
 
 def powers(net, w):
-    """A power, whose exponent is part of the network, elements of a table, and a quotient."""
+    """A power, whose exponent is part of the network, a gather from a table, and a quotient."""
     x = net.add_input("x", trt.float32, (4, 64))
     at = constant(net, "at", np.int32([1, 3, 0, 2]))
     rows = net.add_gather(constant(net, "k", w["k"]), at, 0).get_output(0)
@@ -226,7 +227,7 @@ def test_layers_in_other_precisions_are_refitted_where_they_may(log, precision):
     old, new = {"k": draw(64, 40)}, {"k": draw(64, 40)}
     engine = built(log, describe, old, Flag.REFIT, precision)
     assert refit(engine, log, new)
-    held = trt.Refitter(engine, log).get_all()[0]  # codes of weights are part of the engine
+    held = trt.Refitter(engine, log).get_all()[0]  # codes of weights are fixed in the engine
     expected = built(log, describe, new if held else old, precision).run(**X)["y"]
     assert np.array_equal(engine.run(**X)["y"], expected)
 

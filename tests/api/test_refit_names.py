@@ -1,4 +1,4 @@
-"""Refitting by the names of weights, and which weights may be refitted at all."""
+"""Refitting by the names of weights, and which weights can be refitted."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ X = np.float32([[1, 2, 3, 4]])
 
 
 class Named:
-    """y = x · a + b, of weights with these names; those in `marked` may be refitted one by one."""
+    """y = x · a + b with these names of weights; those in `marked` can be refitted separately."""
 
     def __init__(self, log, *flags, marked=(), shared=False, names=("a", "b"), layers=("layer a", "layer b")):
         builder = trt.Builder(log)

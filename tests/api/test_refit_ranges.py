@@ -1,4 +1,4 @@
-"""Other ranges for tensors that int8 computes with, against engines that were built with them."""
+"""New ranges for int8 tensors, compared with engines built with these ranges."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def convolution(network, x):
 
 
 def codes(network, x):
-    """Tensors of int8: codes that are moved, and made of numbers."""
+    """int8 tensors: codes that are moved, and codes made from numbers."""
     doubled = network.add_elementwise(x, x, trt.ElementWiseOperation.SUM)
     doubled.set_output_type(0, trt.int8)
     doubled.get_output(0).name = "inner"
@@ -55,7 +55,7 @@ def built(describe, flags, shown=None, **ranges):
 
 
 def ran(engine):
-    """What an engine gives for the same numbers each time."""
+    """The outputs of an engine for fixed inputs."""
     context, x = engine.create_execution_context(), 2 * weights(2, 8, 5, 5)
     y = np.empty(tuple(engine.get_tensor_shape("y")), np.float32)
     context.set_tensor_address("x", x.ctypes.data)

@@ -1,4 +1,4 @@
-"""The plug-in registry, which finds nothing so far and keeps what is set."""
+"""The plug-in registry without any plug-ins: it finds none and keeps its settings."""
 
 import pytest
 

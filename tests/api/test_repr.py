@@ -1,4 +1,5 @@
-"""What the interpreter and notebooks show: one line or a small table, true, cheap, and without an effect."""
+"""The output of `repr` and of notebooks: one line or a small table, correct, cheap and free of side
+effects."""
 
 import numpy as np
 import pytest

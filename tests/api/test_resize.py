@@ -1,4 +1,4 @@
-"""Resize beyond what TensorRT has: scales and regions that are tensors, kernels that widen as axes shrink."""
+"""Resize beyond TensorRT's: scales and regions from tensors, kernels that widen as axes shrink."""
 
 import numpy as np
 
@@ -36,4 +36,4 @@ def test_a_smooth_resize_averages_what_it_leaves_out(net):
     layer.antialias = layer.exclude_outside = True
     y = finished(net, layer).run(x=np.float32([1, -1] * 500))["y"]
     assert np.abs(y[1:-1]).max() < 1e-6
-    assert np.abs(y).max() < 0.01  # ends see half as many
+    assert np.abs(y).max() < 0.01  # elements at the ends see half as many

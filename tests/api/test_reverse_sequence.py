@@ -1,4 +1,4 @@
-"""Lengths that are known, and those that only a run knows."""
+"""Constant lengths, and lengths that are known only during an inference."""
 
 import numpy as np
 import pytest

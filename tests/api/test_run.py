@@ -1,4 +1,4 @@
-"""Runtimes, engines and contexts: from a plan to numbers."""
+"""Runtimes, engines and contexts: from a plan to outputs."""
 
 import ctypes
 import gc
@@ -179,12 +179,12 @@ def test_strict_raises_while_running(context):
 def test_error_recorder_of_a_context(context):
     class Recorder(trt.IErrorRecorder):
         def report_error(self, code, text):
-            self.found = (code, text)
+            self.entry = (code, text)
             return False
 
     context.error_recorder = Recorder()
     context.execute_async_v3(0)
-    assert context.error_recorder.found[0] is trt.ErrorCodeTRT.INVALID_ARGUMENT
+    assert context.error_recorder.entry[0] is trt.ErrorCodeTRT.INVALID_ARGUMENT
     with pytest.raises(TypeError):
         context.error_recorder = 3
 

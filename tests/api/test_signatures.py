@@ -1,4 +1,4 @@
-"""Signatures say what may be given: `inspect.signature`, and so editors and `help`."""
+"""Signatures describe the parameters for `inspect.signature`, editors and `help`."""
 
 import inspect
 
@@ -12,12 +12,12 @@ CLASSES = [
     for x in (getattr(trt, n) for n in dir(trt))
     if isinstance(x, type) and x.__module__.startswith("anyrt") and not hasattr(x, "__members__")
 ]
-# What these take is of no type: TensorRT's own are of other libraries.
+# These parameters have no type: TensorRT's own types come from other libraries.
 ANYTHING = {"communicator", "kernel_text", "func", "plugin", "int8_calibrator", "algorithm_selector"}
 
 
 def methods(cls):
-    """Name and function of the public methods, and of the setters of properties."""
+    """Names and functions of the public methods and of property setters."""
     for name, x in inspect.getmembers(cls):
         if not name.startswith("_") and inspect.isfunction(x) and x.__module__.startswith("anyrt"):
             yield name, x
@@ -28,7 +28,7 @@ def methods(cls):
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda c: c.__name__)
 def test_every_parameter_has_a_type(cls):
     if cls.__module__ == "anyrt":
-        return  # their properties are in the stub
+        return  # the stub declares their properties
     untyped = [
         f"{name}: {p.name}"
         for name, f in methods(cls)

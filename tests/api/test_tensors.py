@@ -1,4 +1,4 @@
-"""Every attribute and method of ITensor: what it changes in shapes, numbers and engines."""
+"""Every attribute and method of ITensor: its effect on shapes, numbers and engines."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""TopK: order of what is equal or no number, k from a tensor, what is refused; the largest of windows."""
+"""TopK: order of ties and NaN, k from a tensor, rejected arguments; the largest element of windows."""
 
 import numpy as np
 import pytest
@@ -60,7 +60,7 @@ def test_more_than_there_are_is_refused_by_the_name_of_its_layer(net):
 
 
 def chosen(net, rows=2):
-    """The largest elements of each row of x, as many as the largest of n says."""
+    """The largest elements of each row of x; their number is the largest element of n."""
     most = net.add_reduce(net.add_input("n", trt.float32, (3,)), trt.ReduceOperation.MAX, 1, False)
     layer = net.add_topk(net.add_input("x", trt.float32, (rows, 5)), MAX, 1, 0b10)
     layer.set_input(1, net.add_cast(most.get_output(0), trt.int32).get_output(0))

@@ -1,4 +1,5 @@
-"""Unique values as NumPy's `unique` finds them, of layers: a sort, where neighbours differ, what follows."""
+"""Unique values as by NumPy's `unique`, composed of layers: a sort, a comparison of neighbours, and
+the rest."""
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ NAMES = ("values", "first", "inverse", "counts")
 
 
 def unique(net, x):
-    """Values in order, where each is found first, which one each element is, and how often there is each."""
+    """Sorted unique values, their first indices, the inverse indices, and their counts."""
 
     def constant(array):
         return net.add_constant(array.shape, array).get_output(0)

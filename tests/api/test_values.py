@@ -1,4 +1,4 @@
-"""Dims, permutations, weights, host memory: what users hold in their hands."""
+"""Dims, permutations, weights, host memory: the value types of the interface."""
 
 import gc
 import importlib
@@ -43,10 +43,10 @@ def test_named_dims_have_their_length():
         trt.Dims3((1, 2))
 
 
-@pytest.mark.parametrize(("given", "error"), [((1,) * 9, ValueError), ((1.5,), TypeError), ("12", TypeError)])
-def test_dims_refuse_what_is_no_shape(given, error):
+@pytest.mark.parametrize(("value", "error"), [((1,) * 9, ValueError), ((1.5,), TypeError), ("12", TypeError)])
+def test_dims_refuse_what_is_no_shape(value, error):
     with pytest.raises(error):
-        trt.Dims(given)
+        trt.Dims(value)
 
 
 def test_unknown_dims_have_rank_minus_1_and_no_length():

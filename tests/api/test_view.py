@@ -1,4 +1,4 @@
-"""The view of a network that building reads."""
+"""The read-only view of a network that the builder reads."""
 
 import pytest
 
