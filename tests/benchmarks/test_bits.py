@@ -1,4 +1,4 @@
-"""Fewer bits: rows, files, products of weights of a few bits, what is right, and tables."""
+"""The benchmark of fewer bits: rows, files, products of few-bit weights, verdicts and tables."""
 
 from dataclasses import asdict
 
@@ -30,8 +30,9 @@ def timed(microseconds):
     return Timed(microseconds, microseconds, 10, 0.01, 0.999)
 
 
-def found(name, ours, **others):
-    """A row's result: ours and others take so many microseconds, building ours 1.5 times a float32 build."""
+def measured(name, ours, **others):
+    """The result of a row: the times of AnyRT and of others in microseconds; AnyRT's build takes 1.5 float32
+    builds."""
     row = BY_NAME[name]
     labels = {e.label: timed(us) for e, us in zip(row.peers, others.values(), strict=False)}
     built = {
@@ -168,13 +169,13 @@ def test_numbers_that_bfloat16_would_make_infinite_stay_finite():
 
 def test_goals_that_are_missed_are_named_with_what_there_is():
     row = BY_NAME["i4_1x2048x2048"]
-    assert report.missed(row, found(row.name, 10.0, ort=12.0)) == ["plan 2.00 × packed", "1.20 × the best"]
-    assert report.missed(row, found(row.name, 10.0)) == ["plan 2.00 × packed", "? × the best"]
+    assert report.missed(row, measured(row.name, 10.0, ort=12.0)) == ["plan 2.00 × packed", "1.20 × the best"]
+    assert report.missed(row, measured(row.name, 10.0)) == ["plan 2.00 × packed", "? × the best"]
 
 
 def test_a_speed_goal_is_about_those_that_it_names():
     row = BY_NAME["bf16_bert"]
-    result = found(row.name, 10.0, openvino_bf16=12.0, openvino=11.0)
+    result = measured(row.name, 10.0, openvino_bf16=12.0, openvino=11.0)
     speed, best = (Goal(Figure.SPEED, 1.1, beside) for beside in ((Entry("OpenVINO", ask=Ask.BF16),), ()))
     assert report.value(speed, row, result) == 1.2
     assert report.value(best, row, result) == 1.1
@@ -182,7 +183,7 @@ def test_a_speed_goal_is_about_those_that_it_names():
 
 def test_tables_show_rows_that_are_refused(tmp_path):
     refused = Result("i2_1x4096x4096", 2, 1, 1, 1.0, left_out={"AnyRT 2 bits": "ParserError: no 2 bits"})
-    rows = [refused, found("int8_qdq_mobilenet", 10.0, ort=12.0, ov=11.0)]
+    rows = [refused, measured("int8_qdq_mobilenet", 10.0, ort=12.0, ov=11.0)]
     report.PAGE.write(tmp_path / "bits.md", report.tables(rows), MACHINE)
     text = (tmp_path / "bits.md").read_text()
     assert "| i2_1x4096x4096 | ParserError: no 2 bits |" in text
@@ -198,5 +199,5 @@ def test_the_first_line_of_an_error_is_one_that_says_more_than_where():
 
 
 def test_results_pass_through_json():
-    result = found("i4_1x2048x2048", 10.0, ort=12.0)
+    result = measured("i4_1x2048x2048", 10.0, ort=12.0)
     assert parse(Result, asdict(result)) == result

@@ -1,4 +1,4 @@
-"""What building costs: the rows, what they must reach, the tables; processes that build and fail."""
+"""The benchmark of builds: rows, goals, tables; processes that build and fail."""
 
 import doctest
 import json
@@ -26,15 +26,15 @@ LAYERS = ["IActivationLayer", "INormalizationLayer", "IElementWiseLayer", "IResi
 
 
 def described(network, size):
-    """The network and its builder, once it has an output."""
+    """A network with its output marked, and its builder."""
     builder = trt.Builder(trt.Logger(trt.Logger.ERROR))
-    made = builder.create_network()
-    made.mark_output(network(made, size))
-    return builder, made
+    net = builder.create_network()
+    net.mark_output(network(net, size))
+    return builder, net
 
 
 def computing(network):
-    """The layers that are no constants."""
+    """The layers other than constants."""
     layers = [network.get_layer(k) for k in range(network.num_layers)]
     return [x for x in layers if not isinstance(x, trt.IConstantLayer)]
 
@@ -43,7 +43,7 @@ def test_rows_have_the_sizes_that_are_asked_for():
     sizes = {}
     for row in ROWS:
         sizes.setdefault((row.network, row.kind), []).append(row.size)
-    cold = {network: found for (network, kind), found in sizes.items() if kind is Kind.COLD}
+    cold = {network: counts for (network, kind), counts in sizes.items() if kind is Kind.COLD}
     assert cold == {
         "residual": [1, 3, 12, 48],
         "gelu": [1, 2, 6, 12, 48],
@@ -135,8 +135,8 @@ def test_what_is_wanted_is_told():
 
 def test_of_random_networks_the_worst_counts_and_the_slow_ones_are_named():
     row = Row(Kind.RANDOM_LAYERS, "", 200, cpu_s=2.0, usual_s=0.7)
-    found = [Outcome(cpu_s=0.1)] * 197 + [Outcome(cpu_s=x) for x in (0.6, 0.9, 0.8)]
-    built = build_session.worst(row, found)
+    outcomes = [Outcome(cpu_s=0.1)] * 197 + [Outcome(cpu_s=x) for x in (0.6, 0.9, 0.8)]
+    built = build_session.worst(row, outcomes)
     assert (built.outcome.cpu_s, built.usual_s, built.slow) == (0.9, 0.6, (198, 199))
 
 
@@ -163,21 +163,21 @@ def test_tables_tell_of_builds_and_of_loads():
 
 
 def test_a_large_kernel_holds_if_the_build_report_says_why():
-    told = replace(GOOD, largest_kb=250.0, reason="40 vector loops; 3 tiles")
-    assert tables([Built(LIMITED, told)])[0].rows[1][-1] == "yes: 40 vector loops; 3 tiles"
-    assert tables([Built(LIMITED, replace(told, largest_kb=150.0))])[0].rows[1][-1] == "yes"
-    assert tables([Built(LIMITED, replace(told, reason=""))])[0].rows[1][-1] == "no"
+    outcome = replace(GOOD, largest_kb=250.0, reason="40 vector loops; 3 tiles")
+    assert tables([Built(LIMITED, outcome)])[0].rows[1][-1] == "yes: 40 vector loops; 3 tiles"
+    assert tables([Built(LIMITED, replace(outcome, largest_kb=150.0))])[0].rows[1][-1] == "yes"
+    assert tables([Built(LIMITED, replace(outcome, reason=""))])[0].rows[1][-1] == "no"
 
 
 def test_the_reason_for_the_largest_kernel_comes_from_the_build_report(tmp_path, monkeypatch):
     monkeypatch.setenv("ANYRT_CACHE_DIR", str(tmp_path))
-    found = []
-    building.build(Job("build", "residual", 1), found.append)
-    assert found[-1].reason == ""
+    outcomes = []
+    building.build(Job("build", "residual", 1), outcomes.append)
+    assert outcomes[-1].reason == ""
     monkeypatch.setattr(compiler_report, "MUCH", 0)
     monkeypatch.setenv("ANYRT_CACHE_DIR", str(tmp_path / "other"))
-    building.build(Job("build", "residual", 1), found.append)
-    assert "vector loops, the largest of" in found[-1].reason
+    building.build(Job("build", "residual", 1), outcomes.append)
+    assert "vector loops, the largest of" in outcomes[-1].reason
 
 
 def test_a_report_without_a_reason_gives_none():
@@ -204,8 +204,8 @@ def test_a_process_that_has_no_time_is_stopped(tmp_path):
 
 def test_what_a_build_raises_is_its_outcome(tmp_path):
     order = Order(runs=1, threads=1, timeout_s=60)
-    found = build_session.child(Job("load", plan=str(tmp_path / "none")), order, tmp_path)
-    assert found.error.startswith("FileNotFoundError")
+    outcome = build_session.child(Job("load", plan=str(tmp_path / "none")), order, tmp_path)
+    assert outcome.error.startswith("FileNotFoundError")
 
 
 def test_another_tree_is_the_one_that_builds(tmp_path):
@@ -226,10 +226,10 @@ def test_seconds_of_other_processes_count_while_they_live_and_after():
 
 def test_texts_that_llvm_gets_are_counted(tmp_path, monkeypatch):
     monkeypatch.setenv("ANYRT_CACHE_DIR", str(tmp_path))
-    with clock.measured() as found:
+    with clock.measured() as measurements:
         llvm.parse_assembly("define void @f() { ret void }").close()
-    assert found[0].modules == 1
-    assert found[0].peak_mb > 10
+    assert measurements[0].modules == 1
+    assert measurements[0].peak_mb > 10
 
 
 def test_one_row_from_end_to_end(tmp_path, capsys):

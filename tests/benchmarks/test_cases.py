@@ -1,4 +1,4 @@
-"""Cases are well made: names, shapes, the table of rows that must be there, the reference."""
+"""The benchmark cases are well-formed: names, shapes, the table of required rows, the reference."""
 
 import doctest
 
@@ -155,8 +155,8 @@ def test_every_spelling_means_the_same(case):
     centred = wide if "_rms_" in case.name else wide - wide.mean(-1, keepdims=True)
     variance = np.square(centred).mean(-1, keepdims=True)
     normal = centred / np.sqrt(variance + 1e-5) * scale
-    wanted = {"rms": normal, "ln": normal + bias, "var": variance}[case.name.split("_")[1]]
-    assert run((step,), x) == pytest.approx(wanted, rel=1e-5, abs=1e-6)
+    expected = {"rms": normal, "ln": normal + bias, "var": variance}[case.name.split("_")[1]]
+    assert run((step,), x) == pytest.approx(expected, rel=1e-5, abs=1e-6)
 
 
 FORMULA = Formula(
@@ -169,20 +169,20 @@ FORMULA = Formula(
 
 
 def test_a_formula_is_computed_line_by_line_and_each_line_once():
-    told = []
+    names = []
 
     def apply(line, operands):
-        told.append(line.name)
+        names.append(line.name)
         return f"{line.op.value}({', '.join(operands)})"
 
     assert evaluate(FORMULA, "x", lambda c: f"{c.value:g}", apply) == "mul(div(x, total(x)), 3)"
-    assert told == ["total", "part", "y"]
+    assert names == ["total", "part", "y"]
     assert shapes_of(FORMULA, (2, 5)) == {"total": (2, 1), "part": (2, 5), "y": (2, 5)}
 
 
 def test_constants_of_formulas_have_as_many_axes_as_they_say():
-    wanted = {Number(2.0): (), Number(2.0, full_rank=True): (1, 1, 1), Weights.BIAS: (4,)}
-    assert {c: constant_values(c, (2, 3, 4)).shape for c in wanted} == wanted
+    shapes = {Number(2.0): (), Number(2.0, full_rank=True): (1, 1, 1), Weights.BIAS: (4,)}
+    assert {c: constant_values(c, (2, 3, 4)).shape for c in shapes} == shapes
 
 
 def test_a_formula_reads_its_weights_and_writes_what_it_leaves():
@@ -208,11 +208,11 @@ def test_quantised_codes_saturate():
 
 def test_error_is_in_ulp_and_catches_mistakes():
     case = Case("", Layer.CHAIN, Tensor((2,), F32), (Silu(),))
-    wanted = np.array([1.0, 1.0])
-    assert reference.error(case, wanted, np.float32([1.0, 1.0 + 2**-23])) == (1.0, True)
-    assert reference.error(case, wanted, np.float32([1.0, np.nan]))[1] is False
-    assert reference.error(case, wanted, np.float32([1.0, 1.1]))[1] is False
-    assert reference.error(case, wanted, np.float64([1.0, 1.0]))[1] is False
+    expected = np.array([1.0, 1.0])
+    assert reference.error(case, expected, np.float32([1.0, 1.0 + 2**-23])) == (1.0, True)
+    assert reference.error(case, expected, np.float32([1.0, np.nan]))[1] is False
+    assert reference.error(case, expected, np.float32([1.0, 1.1]))[1] is False
+    assert reference.error(case, expected, np.float64([1.0, 1.0]))[1] is False
 
 
 def test_coefficients_are_numbers_that_bfloat16_holds():

@@ -110,8 +110,8 @@ def test_reference_of_convolution_is_cross_correlation():
     window = Window((2, 2), (1, 1), (0, 0))
     assert EXACT.convolution(x, kernel, np.array([0.5]), window).tolist() == [[[[27.5, 37.5], [57.5, 67.5]]]]
     two = np.concatenate([kernel, 2 * kernel])
-    found = EXACT.convolution(np.concatenate([x, x], 1), two, None, replace(window, groups=2))
-    assert found[0, :, 0, 0].tolist() == [27, 54]
+    result = EXACT.convolution(np.concatenate([x, x], 1), two, None, replace(window, groups=2))
+    assert result[0, :, 0, 0].tolist() == [27, 54]
 
 
 def test_reference_of_deconvolution_spreads_each_element():
@@ -122,8 +122,8 @@ def test_reference_of_deconvolution_spreads_each_element():
 
 def test_reference_of_grouped_deconvolution_keeps_groups_apart():
     x, kernel = np.ones((1, 2, 1)), np.array([[[1.0], [2.0]], [[3.0], [4.0]]])
-    found = EXACT.deconvolution(x, kernel, None, Window((1,), (1,), (0,), groups=2))
-    assert found.reshape(-1).tolist() == [1, 2, 3, 4]
+    result = EXACT.deconvolution(x, kernel, None, Window((1,), (1,), (0,), groups=2))
+    assert result.reshape(-1).tolist() == [1, 2, 3, 4]
 
 
 def test_reference_of_pooling_counts_what_lies_inside():
@@ -182,13 +182,13 @@ def test_a_layer_that_is_not_there_is_named(monkeypatch):
 
 def test_codes_use_most_of_their_range():
     case = Case("codes", Group.INT8, Product(64, 256, 64), dtype=Element.I8)
-    wanted = reference.run(case, values_of(case))
-    assert 30 < np.sqrt(np.square(wanted).mean()) < 50
+    expected = reference.run(case, values_of(case))
+    assert 30 < np.sqrt(np.square(expected).mean()) < 50
     assert out_scale(case) == pytest.approx(73 * 73 / 64 / 64 * 16 / 40)
 
 
 class Shapes:
-    """Calls that count: values are shapes."""
+    """Counted calls whose values are shapes."""
 
     def __init__(self):
         self.flops = 0
@@ -229,7 +229,7 @@ class Shapes:
 
 
 class Counted(Numbers):
-    """Weights that are counted, and are nothing else."""
+    """Weights that are only counted."""
 
     count = 0
 
@@ -257,9 +257,9 @@ def test_weights_are_the_same_for_every_program_and_differ_from_one_another():
 
 
 def test_units_are_those_of_the_processor():
-    found = replace(forced(Level.AVX512), lacks=frozenset())
-    assert peaks.units(Element.I8, found) == (peaks.Unit.FMA, peaks.Unit.INT8)
-    assert peaks.units(Element.BF16, found) == (peaks.Unit.FMA, peaks.Unit.BF16)
+    target = replace(forced(Level.AVX512), lacks=frozenset())
+    assert peaks.units(Element.I8, target) == (peaks.Unit.FMA, peaks.Unit.INT8)
+    assert peaks.units(Element.BF16, target) == (peaks.Unit.FMA, peaks.Unit.BF16)
     assert peaks.units(Element.I8, forced(Level.AVX2)) == (peaks.Unit.FMA,)
 
 
@@ -328,8 +328,8 @@ def test_int8_is_beside_the_programs_that_have_it_and_shares_count_from_512():
 
 
 def test_networks_are_beside_one_program_and_have_costs():
-    found = goals.faults(row("network_resnet50_1x3x224x224", other=90.0, mapped_s=0.05), ())
-    assert found == ["1.11 × the time of ort", "built in 5 s, not 4", "loaded in 0.05 s, not 0.03"]
+    faults = goals.faults(row("network_resnet50_1x3x224x224", other=90.0, mapped_s=0.05), ())
+    assert faults == ["1.11 × the time of ort", "built in 5 s, not 4", "loaded in 0.05 s, not 0.03"]
 
 
 def test_tables_say_per_group_and_per_case_whether_it_holds():
@@ -342,8 +342,8 @@ def test_tables_say_per_group_and_per_case_whether_it_holds():
     assert large.rows[1][0] == "product_768x768x768"
     assert large.rows[1][-1] == "no: 1.25 × the time of ort"
     assert network.rows[0][-1] == "no: built in 5 s, not 4"
-    found = tried.attempts("product_768x768x768")
-    assert missed.rows[0] == ("product_768x768x768", "1.25 × the time of ort", *found)
+    attempts = tried.attempts("product_768x768x768")
+    assert missed.rows[0] == ("product_768x768x768", "1.25 × the time of ort", *attempts)
     assert others.rows[0] == ("product_512x512x512", "1.20", "–")
     assert costs.rows[0][1:] == ("build, cold", "5000", "4000", "1000")
 
@@ -368,9 +368,9 @@ def test_one_case_from_end_to_end(tmp_path):
     path = tmp_path / "lines"
     arguments = ["--only", "^softmax_1024x10$", "--peers", OURS, "--threads", "1", "--json", str(path)]
     cli.main(["contractions", "--quick", *arguments])
-    (found,) = record.read(path).rows
-    assert found.limit > 0
-    assert found.entry(OURS) or found.left_out[OURS] == "cannot: not there yet: add_softmax"
+    (result,) = record.read(path).rows
+    assert result.limit > 0
+    assert result.entry(OURS) or result.left_out[OURS] == "cannot: not there yet: add_softmax"
 
 
 def test_ratios_of_turns_are_paired():

@@ -1,4 +1,4 @@
-"""Rows for the families of layers that depend on data: cases, references, what AnyRT gives, tables."""
+"""Rows for the families of data-dependent layers: cases, references, AnyRT's results, tables."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The machinery: AnyRT and NumPy agree with the reference, limits move all bytes, tables, comparison."""
+"""The measuring code: AnyRT and NumPy agree with the reference, limits move all bytes, tables, comparison."""
 
 import errno
 import os
@@ -233,9 +233,9 @@ def test_one_case_from_end_to_end(tmp_path):
     arguments = ["--only", "^scale_c_L1_", "--peers", "anyrt,numpy", "--threads", "1", "--json", str(path)]
     cli.main(["ops", "--quick", *arguments])
     results = record.read(path)
-    (found,) = results.rows
-    assert {e.peer for e in found.entries} == {"anyrt", "numpy"}
-    assert found.limit > 0
+    (result,) = results.rows
+    assert {e.peer for e in result.entries} == {"anyrt", "numpy"}
+    assert result.limit > 0
     assert results.calls[0].entry("anyrt", "plain") is not None
 
 

@@ -1,4 +1,4 @@
-"""Mechanisms and attempts: each names a case, and what makes a difference there."""
+"""Mechanisms and attempts: each names a case and its effect there."""
 
 import json
 from dataclasses import replace
@@ -25,11 +25,11 @@ from tests import native
 
 EVERY = (*MECHANISMS, *ATTEMPTS)
 AVX512 = choose("avx512")
-TARGET = CpuTarget(replace(AVX512, lacks=AVX512.lacks - {"has_bf16"}))  # some need what few processors have
+TARGET = CpuTarget(replace(AVX512, lacks=AVX512.lacks - {"has_bf16"}))  # for cases that need rare features
 
 
 def text(asked: BuildRequest, description: Description) -> tuple[str, str]:
-    """A case's kernels, and their LLVM text."""
+    """The text of a case's kernels, and their LLVM text."""
     graph = asked.graph
     for step in PASSES if asked.passes is None else asked.passes:
         graph = step.run(graph)
@@ -65,6 +65,6 @@ def test_what_is_kept_and_what_is_not_stand_in_tables_of_their_own():
 
 def test_one_attempt_on_two_cases_is_two_lines(tmp_path):
     machine = Machine("a processor", 2, "L1", "avx2", "Linux", "Python", "0.1.0", {}, {})
-    found = tuple(Gain("a", "x.py", case, 2, 4.0, 3.0, 2.0, 1.0, kept=False) for case in ("one", "two"))
-    write(tmp_path / "lines", Results(machine, (), (), (), found))
-    assert read(tmp_path / "lines").gains == found
+    gains = tuple(Gain("a", "x.py", case, 2, 4.0, 3.0, 2.0, 1.0, kept=False) for case in ("one", "two"))
+    write(tmp_path / "lines", Results(machine, (), (), (), gains))
+    assert read(tmp_path / "lines").gains == gains

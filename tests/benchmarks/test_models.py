@@ -1,4 +1,4 @@
-"""Whole models: what is counted of kernels, and the tables."""
+"""The benchmark of whole models: counts of kernels, and tables."""
 
 import json
 from dataclasses import asdict
@@ -25,7 +25,7 @@ def timed(program, minimum):
     return Timed(program, minimum * 2, minimum * 3, minimum, 10, 0.0, 1.0, 50.0)
 
 
-def found(ours, theirs):
+def measured(ours, theirs):
     both = (timed("AnyRT", ours), timed("ONNX Runtime", theirs))
     kernel = KernelTime("conv", 4.0, 2000, 100)
     return Measured("net", 2, 4000, 100, 1000.0, 100.0, both, {"PyTorch": "cannot: no"}, (kernel,), 2.5)
@@ -58,12 +58,12 @@ def test_kernels_are_timed_and_their_products_and_bytes_counted(product):
 
 
 def test_the_limit_is_the_larger_of_computing_and_moving():
-    assert found(8.0, 16.0).least_us(4000, 100) == 4.0
-    assert found(8.0, 16.0).least_us(4000, 1000) == 10.0
+    assert measured(8.0, 16.0).least_us(4000, 100) == 4.0
+    assert measured(8.0, 16.0).least_us(4000, 1000) == 10.0
 
 
 def convolved(images):
-    """The plan of a convolution of so many images."""
+    """The plan of a convolution of this many images."""
     builder = anyrt.Builder(anyrt.Logger(anyrt.Logger.ERROR))
     network = builder.create_network()
     x = network.add_input("x", anyrt.float32, (images, 4, 32, 32))
@@ -87,7 +87,7 @@ def test_a_batch_that_a_loop_computes_counts_all_of_its_images(tmp_path, monkeyp
 
 
 def test_tables_say_who_is_ahead_and_where_time_goes(tmp_path):
-    rows = [found(8.0, 16.0)]
+    rows = [measured(8.0, 16.0)]
     assert report.lead(rows[0]) == 2.0
     report.PAGE.write(tmp_path / "models.md", report.tables(rows), MACHINE)
     text = (tmp_path / "models.md").read_text()
@@ -99,4 +99,4 @@ def test_tables_say_who_is_ahead_and_where_time_goes(tmp_path):
 
 
 def test_results_pass_through_json():
-    assert parse(Measured, asdict(found(8.0, 16.0))) == found(8.0, 16.0)
+    assert parse(Measured, asdict(measured(8.0, 16.0))) == measured(8.0, 16.0)

@@ -1,4 +1,4 @@
-"""Engines with open sizes beside static ones: cases and tables."""
+"""Engines with dynamic dimensions compared with static ones: cases and tables."""
 
 from benchmarks.contractions.forms import inputs
 from benchmarks.contractions.opened import ALL, Row, tables

@@ -1,4 +1,5 @@
-"""Contractions at items of a later one are timed where their results are those of the reference."""
+"""Contractions computed inside a later contraction: the benchmark times only those that agree with the
+reference."""
 
 from dataclasses import replace
 
@@ -27,5 +28,5 @@ def test_what_differs_from_the_reference_is_not_timed():
 def test_the_truth_of_an_attention_weighs_values_by_keys():
     case = attention(1, 1, 2, 3, 4)
     same = np.ones((1, 1, 3, 4), np.float32)
-    found = case.truth(q=np.zeros((1, 1, 2, 4), np.float32), k=same, v=same * [[[[1, 2, 3, 4]]]])
-    assert np.allclose(found[0, 0], found[0, 1])
+    output = case.truth(q=np.zeros((1, 1, 2, 4), np.float32), k=same, v=same * [[[[1, 2, 3, 4]]]])
+    assert np.allclose(output[0, 0], output[0, 1])

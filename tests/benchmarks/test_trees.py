@@ -1,4 +1,4 @@
-"""Two source trees in turn: what ratios tell, the tables, and the processes."""
+"""The comparison of two source trees: ratios, tables and processes."""
 
 import doctest
 import json
@@ -19,15 +19,15 @@ def pair(ratio, noise=0.0, case="norm_ln_8x512x768"):
 
 def test_neighbours_are_compared_so_that_drift_does_not_count():
     old = [10.0, 20.0, 40.0, 80.0]
-    found = compared("case", "dynamic", old, [1.1 * x for x in old])
-    assert found.ratio == pytest.approx(1.1)
-    assert found.noise == pytest.approx(0)
-    assert (found.old_us, found.name) == (30.0, "case (dynamic)")
+    comparison = compared("case", "dynamic", old, [1.1 * x for x in old])
+    assert comparison.ratio == pytest.approx(1.1)
+    assert comparison.noise == pytest.approx(0)
+    assert (comparison.old_us, comparison.name) == (30.0, "case (dynamic)")
 
 
 def test_noise_is_how_far_the_median_may_be_off():
-    found = compared("case", "", [10.0] * 16, [9.0, 10.0, 11.0, 12.0] * 4)
-    assert found.noise == pytest.approx(1.57 * 0.25 / 4)
+    comparison = compared("case", "", [10.0] * 16, [9.0, 10.0, 11.0, 12.0] * 4)
+    assert comparison.noise == pytest.approx(1.57 * 0.25 / 4)
 
 
 def test_verdicts_count_what_is_beyond_noise():
@@ -46,16 +46,16 @@ def test_a_case_that_is_slower_in_one_process_only_is_not_slower():
 def test_what_seems_slower_or_faster_is_measured_again_in_new_processes(first, monkeypatch):
     ratios = iter([first, 1.0, 1.01])
     monkeypatch.setattr(trees, "_batch", lambda names, order: [pair(next(ratios))])
-    (found,) = trees.pairs(["norm_ln_8x512x768"], trees.Order(ROOT, ROOT, 1, trees.Effort()))
-    assert found.ratio in (1.0, 1.01)
+    (result,) = trees.pairs(["norm_ln_8x512x768"], trees.Order(ROOT, ROOT, 1, trees.Effort()))
+    assert result.ratio in (1.0, 1.01)
     assert list(ratios) == []
 
 
 def test_a_file_of_a_run_that_was_stopped_is_read_but_for_its_last_case(tmp_path):
-    found = [pair(1.1), pair(1.2, case="a"), pair(0.9, case="b"), Pair("b", "dynamic", error="old: no")]
-    lines = [trees.line_of(p) for p in found]
+    pairs = [pair(1.1), pair(1.2, case="a"), pair(0.9, case="b"), Pair("b", "dynamic", error="old: no")]
+    lines = [trees.line_of(p) for p in pairs]
     (tmp_path / "lines").write_text("\n".join(['{"kind": "machine"}', *lines, lines[0][:20]]))
-    assert trees.read(tmp_path / "lines") == found[:2]
+    assert trees.read(tmp_path / "lines") == pairs[:2]
 
 
 def test_a_line_of_a_commit_has_no_spaces_in_its_case():
@@ -65,8 +65,8 @@ def test_a_line_of_a_commit_has_no_spaces_in_its_case():
 
 
 def test_tables_show_the_slower_ones_first_and_count_by_layer():
-    found = [pair(0.5), pair(1.2), pair(1.0, case="scale_u_8x64x112x112"), Pair("list", "", error="old: no")]
-    cases, layers = tables(found)
+    pairs = [pair(0.5), pair(1.2), pair(1.0, case="scale_u_8x64x112x112"), Pair("list", "", error="old: no")]
+    cases, layers = tables(pairs)
     assert [r[3] for r in cases.rows] == ["", "1.200", "1.000", "0.500"]
     assert layers.rows == (
         ("Scale", "1", "1.000", "0", "0", "0"),
@@ -100,8 +100,8 @@ def test_a_process_tells_why_a_case_cannot_be_built_and_is_missed_when_it_ends()
 
 def test_a_tree_without_the_library_is_named(tmp_path):
     order = trees.Order(tmp_path, ROOT, 1, trees.Effort())
-    (found,) = trees.pairs([CASES[0].name], order)
-    assert found.error == f"the process of {tmp_path} ended with status 1"
+    (result,) = trees.pairs([CASES[0].name], order)
+    assert result.error == f"the process of {tmp_path} ended with status 1"
 
 
 @pytest.mark.rare

@@ -12,7 +12,7 @@ NORM = "layers/norm_ln_8x512x768"
 STRATEGY = "REDUCTION: Strategy"  # in the file that is changed
 
 
-def found(tree, *names, machines=("avx2",)):
+def rows_of(tree, *names, machines=("avx2",)):
     return sorted(a.row for a in answers(tree, names, machines, jobs=1))
 
 
@@ -31,14 +31,14 @@ def changed(tree, old, new):
 
 
 def test_another_factor_of_a_strategy_changes_digests(copied):
-    (before,), (after,) = found(ROOT, NORM), found(changed(copied, "LONG = 32", "LONG = 0"), NORM)
+    (before,), (after,) = rows_of(ROOT, NORM), rows_of(changed(copied, "LONG = 32", "LONG = 0"), NORM)
     assert (before.count, before.refused) == (after.count, after.refused)
     assert before.loops != after.loops
     assert before.llvm != after.llvm
 
 
 def test_another_name_for_a_variable_of_a_strategy_changes_none(copied):
-    assert found(changed(copied, r"\bweight\b", "heft"), NORM) == found(ROOT, NORM)
+    assert rows_of(changed(copied, r"\bweight\b", "heft"), NORM) == rows_of(ROOT, NORM)
 
 
 def test_processes_that_hash_otherwise_give_equal_digests(monkeypatch):
@@ -46,7 +46,7 @@ def test_processes_that_hash_otherwise_give_equal_digests(monkeypatch):
     rows = []
     for seed in ("1", "2"):
         monkeypatch.setitem(os.environ, "PYTHONHASHSEED", seed)
-        rows.append(found(ROOT, *names, machines=("amx", "neon")))
+        rows.append(rows_of(ROOT, *names, machines=("amx", "neon")))
     assert rows[0] == rows[1]
     assert len(rows[0]) == 8
 
