@@ -24,7 +24,7 @@ N = Sym("n", 1, 1024)
 
 
 def job(value: Value, sizes: dict[str, int]) -> Job:
-    """`value` of the input x, scheduled; n is its first size."""
+    """The schedule of `value`, computed from the input x; n is its first dimension."""
     x = param("x", (N.dim, 64), DataType.FLOAT)
     graph = Graph((("x", x),), (("y", value),), symbols=(Symbol(N, "x", 0),))
     return job_of(lower(graph, {}, Sizes(sizes)), sizes)

@@ -1,4 +1,4 @@
-"""Sizes that the executor computes are those that `evaluate` gives."""
+"""The executor's bytecode computes the same sizes as `evaluate`."""
 
 import numpy as np
 import pytest
@@ -33,14 +33,14 @@ Y = Buffer("y", DataType.INT64, Space.OUTPUT, 1)
 
 
 def module() -> Module:
-    """One kernel for each size, which runs as often as the size says under a guard."""
+    """One kernel for each size; it runs that many times, under a guard."""
     kernels = [Kernel(f"k{n}", Sym("i", extent=size), ()) for n, size in enumerate(SIZES)]
     return Module((), (Guarded(1, [Call(k, k.name) for k in kernels]),), {}, (N, M), 0)
 
 
 @pytest.fixture(scope="module")
 def prepared():
-    """(the slots that prepare filled for n and m, their sizes)."""
+    """The slots that `prepare` fills for n and m, and the sizes in them."""
     instance = module()
     program = assembled(instance, host())
     code = CpuDevice().load(Compiled(Program((), 0, 0, 0, 0, (), program.entries), program.image))
@@ -75,7 +75,7 @@ def test_every_token_is_tried():
 
 @pytest.fixture
 def thrice():
-    """(the program, its code, its argument array) of one kernel that is called for three outputs."""
+    """The program, its code and its argument array, for one kernel that is called for three outputs."""
     out = [Buffer(f"y{n}", DataType.FLOAT, Space.OUTPUT, 8) for n in range(3)]
     i = Sym("i", extent=8)
     kernel = Kernel("one", i, (Store(out[0], i.dim, const(2.0, Scalar.F32)),))

@@ -1,4 +1,4 @@
-"""Quotients that are rounded and limited are sums of products, where these give the same codes."""
+"""Rounded and clamped quotients become products plus sums if these give the same codes."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from anyrt.ir.visit import parts
 NUMBERS = 1 << 18
 I = Sym("i", extent=NUMBERS)  # noqa: E741 - a loop variable
 X = load(Buffer("x", DataType.FLOAT, Space.INPUT, NUMBERS), I.dim)
-HARD = [1 - 2.0**-24, 2 - 2.0**-23, 1 - 3 * 2.0**-24, 1 + 2.0**-23]  # whose reciprocals round farthest
+HARD = [1 - 2.0**-24, 2 - 2.0**-23, 1 - 3 * 2.0**-24, 1 + 2.0**-23]  # with the least exact reciprocals
 DIVISORS = [*HARD, 1.0, 3.0, 7.0, 0.1, 0.011529187671840191, 6e-5, 123456.0, 2.0**-40]
 
 
@@ -29,8 +29,7 @@ def number(zero, divisor):
 
 
 def numbers(divisor, zero):
-    """All around each step, and of every size: infinities, NaN, zeros of both signs, those below the normal
-    range."""
+    """Numbers around each step and of every magnitude: infinities, NaN, zeros of both signs, subnormals."""
     drawn = np.random.default_rng(0).integers(0, 1 << 32, NUMBERS, np.uint32).view(np.float32)
     steps = ((np.arange(-300, 300) + 0.5) * (divisor or 1.0)).astype(np.float32).view(np.int32)
     around = (steps[:, None] + np.arange(-150, 150)).astype(np.int32).view(np.float32).reshape(-1)
@@ -47,7 +46,7 @@ def test_codes_are_those_of_the_quotient(divisor, zero):
         memory, at = {"x": numbers(divisor, zero)}, {"i": np.arange(NUMBERS)}
         actual = replacement(x, has_fma=True)
         result, expected = evaluate(actual, memory, at), evaluate(x, memory, at)
-        assert np.array_equal(result.view(np.uint8), expected.view(np.uint8))  # the signs of zeros, too
+        assert np.array_equal(result.view(np.uint8), expected.view(np.uint8))  # including the signs of zeros
 
 
 STEP, ZERO = (load(Buffer(n, DataType.FLOAT, Space.CONST, coded=True), 0) for n in ("step", "zero"))
@@ -88,10 +87,10 @@ def test_no_quotient_is_left():
     "x",
     [
         cast(kept(alu(Op.FLOOR, X)), Scalar.I32),
-        cast(kept(alu(Op.RINT, X), high=1e9), Scalar.I32),  # a sum would not hold it
+        cast(kept(alu(Op.RINT, X), high=1e9), Scalar.I32),  # a sum could not represent it
         cast(kept(alu(Op.RINT, X) + 0.5), Scalar.I32),
         cast(select(alu(Op.RINT, X) < 127.0, alu(Op.RINT, X), 127.0), Scalar.I32),  # any number below
-        cast(cast(kept(alu(Op.RINT, X), high=200.0), Scalar.I32), Scalar.I8),  # wraps
+        cast(cast(kept(alu(Op.RINT, X), high=200.0), Scalar.I32), Scalar.I8),  # wraps around
     ],
 )
 def test_all_else_stays(x):

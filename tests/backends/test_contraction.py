@@ -1,4 +1,5 @@
-"""The strategy of contractions: which tiles products get, and that their code agrees with the interpreter."""
+"""The strategy of contractions: its tiles for each product, and the agreement of its code with the
+interpreter."""
 
 import re
 from dataclasses import replace
@@ -126,7 +127,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("machine", [REFERENCE, TILES], ids=["vectors", "tiles"])
 def test_code_agrees_with_the_interpreter(name, machine):
-    """What is scheduled for tiles of matrices runs on vectors where there are none."""
+    """A schedule for matrix tiles runs on vectors if the processor has no tiles."""
     graph = CASES[name]
     sizes = [{N.name: n} for n in (0, 1, 13, 33, 197)] if graph.symbols else [{}]
     assert verify(lowered(graph, machine), host(), sizes) == ()
@@ -146,7 +147,7 @@ def test_other_processors_have_tiles_of_their_own(name, level):
 @pytest.mark.parametrize("name", ["odd", "bytes", "halves", "open rows", "turns of rows", "convolution"])
 @pytest.mark.parametrize("left_out", names_of(CONTRACTION))
 def test_any_step_can_be_left_out(name, left_out):
-    """Others that need what it makes say so, and leave the kernel as it is."""
+    """Steps that depend on a missing one report this and leave the kernel unchanged."""
     graph, strategies = CASES[name], STRATEGIES.without(left_out)
     machine = TILES if name == "halves" else REFERENCE
     sizes, blobs = Sizes({N.name: 50}), constant_offsets(graph)
@@ -155,7 +156,7 @@ def test_any_step_can_be_left_out(name, left_out):
 
 
 def tile_of(graph, machine=REFERENCE):
-    """What is decided of the last product of a graph."""
+    """The tile chosen for the last product of a graph."""
     results = []
 
     def seen(kernel, context):
@@ -254,7 +255,7 @@ def test_float16_is_summed_in_two_parts_by_tiles_of_matrices():
 
 
 def test_infinities_of_float16_have_their_products():
-    """Those of their parts would be NaN."""
+    """Splitting them into parts would give NaN."""
     low = lowered(product("mk,kn->mn", (32, 16), (16, 32), HALF), host().limited(TILES))
     trial, (_, y) = Trial(load(low, host()), {}), low.graph.outputs[0]
     x, w = np.ones((32, 16), np.float16), np.full((16, 32), 1.5, np.float16)
@@ -276,7 +277,7 @@ def test_a_padded_operand_is_written_where_windows_read_it_with_channels_innermo
 
 
 def test_lanes_that_lie_apart_are_copied_for_a_few_rows():
-    """They would be gathered for each of them."""
+    """Otherwise each row would gather them."""
     few, one = (product("mk,nk->mn", (rows, 64), (96, 64)) for rows in (8, 1))
     assert tile_of(few).pack_n is Pack.EACH
     assert "panel" not in text(one)
@@ -345,7 +346,7 @@ HELD = {
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", HELD)
 def test_panels_of_an_item_are_copied_once_for_all_rows_that_no_cache_keeps(name):
-    """Each copy has its place; tiles read all of them one after the other."""
+    """Each copy has its own place, because tiles read all of them one after the other."""
     small = replace(REFERENCE, cores=1, l1_bytes=1 << 12, l2_bytes=1 << 16)
     kernel = lowered(HELD[name], small)
     copies, tiles = print_kernels(kernel.module.kernels[-1:]).split("for serial t", 1)

@@ -1,4 +1,5 @@
-"""The interpreter as a backend: kernels of networks in the order of the host program, beside native code."""
+"""The interpreter as a backend: it runs the kernels of a network in the order of the host program and agrees
+with native code."""
 
 from dataclasses import replace
 
@@ -29,7 +30,7 @@ Fold, Unary = trt.ReduceOperation, trt.UnaryOperation
 
 
 def products(net):
-    """Constant weights in panels, a bias, and what the sums are put into."""
+    """Constant weights in panels, a bias, and an epilogue on the sums."""
     rng = np.random.default_rng(1)
     x = net.add_input("x", F, (1, 8, 9, 10))
     w, bias = rng.normal(size=(40, 8, 3, 3)), rng.normal(size=40)
@@ -43,7 +44,7 @@ def rows(net):
 
 
 def looped(net):
-    """Steps that are taken again."""
+    """A loop whose body runs several times."""
     x = net.add_input("x", F, (3, 4))
     loop, turns = net.add_loop(), net.add_constant((), np.int32([5])).get_output(0)
     loop.add_trip_limit(turns, trt.TripLimit.COUNT)
@@ -56,7 +57,7 @@ def looped(net):
 
 
 def chosen(net):
-    """One of two ways, by data."""
+    """One of two branches, selected by data."""
     x = net.add_input("x", F, (3, 4))
     total = net.add_reduce(x, Fold.SUM, 3, False).get_output(0)
     zero = net.add_constant((), np.float32([0])).get_output(0)
@@ -67,21 +68,21 @@ def chosen(net):
     return choice.add_output(*ways).get_output(0)
 
 
-def found(net):
-    """Results whose number data decide."""
+def nonzero(net):
+    """Outputs with data-dependent dimensions."""
     x = net.add_input("x", F, (7, 9))
     return net.add_non_zero(net.add_unary(x, Unary.ROUND).get_output(0)).get_output(0)
 
 
 def resized(net):
-    """Tables of taps, which are filled before."""
+    """Tables of taps, which are filled first."""
     layer = net.add_resize(net.add_input("x", F, (1, 3, 9, 11)))
     layer.resize_mode, layer.shape = trt.InterpolationMode.LINEAR, (1, 3, 20, 17)
     return layer.get_output(0)
 
 
 def ran(network):
-    """(the lowered graph, its input, what the interpreter gives for it, what native code gives)."""
+    """The lowered graph, its input, the interpreter's outputs, and those of native code."""
     builder = trt.Builder(trt.Logger(trt.Logger.ERROR))
     net = builder.create_network()
     marked(net, y=network(net))
@@ -93,7 +94,7 @@ def ran(network):
     return lowered, values, answer.outputs["y"], engine.run(x=values)["y"]
 
 
-@pytest.mark.parametrize("network", [rows, looped, chosen, found, resized])
+@pytest.mark.parametrize("network", [rows, looped, chosen, nonzero, resized])
 def test_kernels_in_program_order_give_what_native_code_gives(network):
     _, _, got, expected = ran(network)
     assert (got.shape, got.tobytes()) == (expected.shape, expected.tobytes())

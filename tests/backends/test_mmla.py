@@ -1,6 +1,6 @@
-"""Sums of 2 × 2 tiles by SMMLA and BFMMLA: which loops are such, where they are worth it, what the text is.
+"""Sums of 2 × 2 tiles with SMMLA and BFMMLA: eligible loops, when tiles pay, and the generated text.
 
-That code for them computes the same is tried in tests/codegen/test_aarch64.py, and by tools/arm64.py.
+tests/codegen/test_aarch64.py and tools/arm64.py check that their code computes the same results.
 """
 
 from dataclasses import replace
@@ -139,7 +139,7 @@ def test_a_machine_without_them_sums_by_dots():
 @pytest.mark.parametrize("dtype", [I8, BF16], ids=str)
 @pytest.mark.parametrize(("rows", "terms", "lanes"), [(15, 64, 70), (16, 36, 8), (37, 100, 12), (13, 92, 33)])
 def test_tiles_that_are_not_full_run_in_the_interpreter(rows, terms, lanes, dtype):
-    """Every access is checked there, and the order of sums is that of the kernel's text."""
+    """The interpreter checks every access and adds in the order of the kernel's text."""
     graph = product(rows, terms, lanes, dtype, constant=False)
     lowering, rng = lowered(graph), np.random.default_rng(1)
     inputs = {n: rng.integers(-128, 128, v.shape).astype(numpy_dtype(v.dtype)) for n, v in graph.inputs}

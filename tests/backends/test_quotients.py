@@ -1,4 +1,4 @@
-"""Quotients by a constant are written as products, where these round to the same number."""
+"""Quotients by a constant become products if these round to the same number."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ NUMBERS = 1 << 16
 I = Sym("i", extent=NUMBERS)  # noqa: E741 - a loop variable
 WHOLE = load(Buffer("n", DataType.INT32, Space.INPUT, NUMBERS), I.dim)
 N = cast(WHOLE, Scalar.F32)
-HARD = [1 - 2.0**-24, 2 - 2.0**-23, 1 - 3 * 2.0**-24, 1 + 2.0**-23]  # whose reciprocals round farthest
+HARD = [1 - 2.0**-24, 2 - 2.0**-23, 1 - 3 * 2.0**-24, 1 + 2.0**-23]  # with the least exact reciprocals
 ORDINARY = [1.0, 3.0, 7.0, 0.1, 1.0408203601837158, 6e-5, 123456.0]
 
 

@@ -1,4 +1,5 @@
-"""How vector loops are written depends on the machine; on the one that was measured as it was measured."""
+"""The form of vector loops depends on the machine; on the measured machine it is the one that was
+measured."""
 
 import re
 from dataclasses import replace

@@ -87,7 +87,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def own_cache(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cache of kernels that is not there yet."""
+    """An empty kernel cache."""
     monkeypatch.setenv("ANYRT_CACHE_DIR", str(folder / "cache"))
 
 

@@ -1,4 +1,4 @@
-"""What all commands agree on: models, scripts and plans, JSON, exit codes, nearest names, 80 columns."""
+"""Conventions of all commands: models, scripts and plans, JSON, exit codes, nearest names, 80 columns."""
 
 import io
 import json
@@ -100,7 +100,7 @@ def test_help_documents_exit_codes(capsys):
 
 
 def on_a_terminal(*words: str, term: str = "dumb") -> list[str]:
-    """The lines that a command shows on a terminal of 80 columns."""
+    """The output lines of a command on a terminal of 80 columns."""
     leader, follower = pty.openpty()
     environment = {**os.environ, "COLUMNS": "80", "TERM": term}
     with subprocess.Popen(

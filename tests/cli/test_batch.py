@@ -1,4 +1,4 @@
-"""`anyrt batch`: files become files, once, in several processes."""
+"""`anyrt batch` converts files to files, each once, in several processes."""
 
 import os
 import signal

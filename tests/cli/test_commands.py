@@ -1,4 +1,4 @@
-"""Every command: what it prints, what it writes, and how it refuses."""
+"""Every command: its output, its files and its errors."""
 
 import io
 import json
@@ -26,7 +26,7 @@ from tests.plugins.samples import wrapped
 
 
 def printed(capsys, *words: str, status: int = 0) -> str:
-    """What a command prints: results when it succeeds, its one line of error when it does not."""
+    """The output of a command: its results if it succeeds, its line of error if it fails."""
     assert main(words) == status
     out, err = capsys.readouterr()
     assert err.count("\n") == (status != 0)
@@ -173,7 +173,7 @@ def test_explain_finds_all_layers_with_a_part_of_the_name(capsys):
 
 
 def test_a_layer_has_no_kernels_that_only_share_what_leads_to_it(capsys):
-    """Both means divide by one count, which is computed from sizes."""
+    """Both means divide by one count, which is computed from dimensions."""
     texts = [
         printed(capsys, "explain", "net.py:means", "--node", layer, "--stage", "kernels")
         for layer in ("first", "second")

@@ -1,4 +1,4 @@
-"""Searches: the layers that must stay float32, and the part of a model that fails."""
+"""Searches for the layers that must stay float32, and for the failing part of a model."""
 
 import json
 
@@ -32,7 +32,7 @@ def test_no_layer_of_the_answer_can_be_left_out(needed):
 
 
 def test_a_layer_that_only_seems_to_matter_is_dropped():
-    """Alone in the half type, a is the worst; with the others in it, only c counts."""
+    """If only one layer is half, a is the worst; if the others are half, too, only c matters."""
     errors = {"": 1.0, "a": 1.0, "c": 0.0, "ac": 0.0, "ab": 0.55, "bc": 0.6}
     assert fewest("abc", lambda kept: errors["".join(sorted(kept))], 0.5).kept == ("c",)
 

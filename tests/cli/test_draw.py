@@ -1,4 +1,4 @@
-"""Pictures: what they show, that they are well-formed, and how the command refuses."""
+"""Drawings: their content, their validity as XML, and the errors of the command."""
 
 import re
 import xml.etree.ElementTree as ET
@@ -217,7 +217,7 @@ def test_a_damaged_plan_leaves_the_old_picture_alone(capsys, plan):
 
 
 def test_layers_that_share_a_step_do_not_need_each_other():
-    """`b` and the way to `a` begin with the same step, which is in the box of `b`, that `a` reads."""
+    """`b` and the path to `a` begin with the same step, which is in the box of `b`, from which `a` reads."""
     x = b.param("x", (8,), DataType.FLOAT)
     step = b.map_("abs", x)
     first = b.map_("neg", step)
@@ -231,7 +231,7 @@ def test_layers_that_share_a_step_do_not_need_each_other():
 
 
 def chain(count: int, per_kernel: int) -> Picture:
-    """A chain with a short way past each five layers."""
+    """A chain with a shortcut past each five layers."""
     layers = [Box(Kind.LAYER, f"layer{n}", "Scale", n // per_kernel) for n in range(count)]
     boxes = (Box(Kind.INPUT, "x", "", None), *layers, Box(Kind.OUTPUT, "y", "", None))
     tensors = tuple(Tensor(n, (1, 64), "float32", 256, "(1, 64)") for n in range(count + 1))

@@ -1,4 +1,4 @@
-"""`anyrt exec`: trtexec's options and lines."""
+"""`anyrt exec`: trtexec's options and output lines."""
 
 import json
 import os
@@ -23,7 +23,7 @@ QUICK = ("--iterations=3", "--warmUp=0", "--duration=0")
 
 @pytest.fixture
 def model(tmp_path):
-    """y = max(x, 0) for x of open length."""
+    """y = max(x, 0) for x of dynamic length."""
     x, y = (helper.make_tensor_value_info(n, 1, ["n", 3]) for n in "xy")
     graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [x], [y])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), tmp_path / "m.onnx")
@@ -181,7 +181,7 @@ def test_types_and_formats_of_inputs_are_asked_for(model, capsys):
 
 @pytest.fixture
 def products(tmp_path):
-    """y = x w for x of open length."""
+    """y = x w for x of dynamic length."""
     x, y = (helper.make_tensor_value_info(n, 1, ["n", d]) for n, d in (("x", 8), ("y", 4)))
     w = numpy_helper.from_array(np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32), "w")
     graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"], "product")], "g", [x], [y], [w])
@@ -191,7 +191,7 @@ def products(tmp_path):
 
 
 def outputs_of(path, *words):
-    """What the model gives for two rows."""
+    """The outputs of the model for two rows."""
     x = np.random.default_rng(1).standard_normal((2, 8)).astype(np.float32)
     np.save(path.with_name("x.npy"), x)
     to = path.with_name("y.json")
@@ -245,7 +245,7 @@ def test_precisions_of_layers_are_orders_where_constraints_are_obeyed(products, 
 
 
 def refittable(plan):
-    """The engine of a plan, and the names of its weights that may change."""
+    """The engine of a plan, and the names of its refittable weights."""
     logger = trt.Logger(trt.Logger.ERROR)
     engine = trt.Runtime(logger).deserialize_cuda_engine(plan.read_bytes())
     return engine, engine.refittable and trt.Refitter(engine, logger).get_all_weights()
@@ -297,7 +297,7 @@ def test_tensors_that_are_stored_are_debug_tensors_where_asked(products, tmp_pat
     path, _ = products
     monkeypatch.chdir(tmp_path)
     outputs_of(path, "--markUnfusedTensorsAsDebugTensors", "--saveAllDebugTensors=raw")
-    assert [p.name for p in tmp_path.glob("*.raw")] == []  # nothing is stored but the output
+    assert [p.name for p in tmp_path.glob("*.raw")] == []  # only the output is stored
 
 
 PLUGIN_NAME = """

@@ -1,4 +1,4 @@
-"""What commands write is whole, or what was there before; and what they read may be damaged."""
+"""Commands write files completely or keep the old ones, and handle damaged input files."""
 
 import errno
 import json
@@ -32,7 +32,7 @@ def model(tmp_path):
 
 @pytest.fixture
 def full(monkeypatch):
-    """A disk that says at the end of each file that it is full."""
+    """Simulates a disk that is full at the end of each file."""
 
     def say(handle):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -101,7 +101,7 @@ def test_every_file_is_written_by_the_one_function():
     assert results == WRITERS
 
 
-# Examples, and what goes through no folder of the user's.
+# Examples, and files that do not lie in a directory of the user's.
 WRITERS = [
     'api/building/builder.py: Path("net.plan").write_bytes(plan)',
     'api/building/calibrators.py: Path("net.calib").write_bytes(cache)',

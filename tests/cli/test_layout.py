@@ -1,4 +1,5 @@
-"""Layered layouts: rows, places without overlap, routes beside nodes, time that grows with the network."""
+"""Layered layouts: rows, boxes that do not overlap, edges that avoid nodes, time that grows with
+the network."""
 
 import random
 from itertools import pairwise
@@ -9,7 +10,7 @@ from anyrt.cli.draw.layered import LONG, Edge, Layout, Node, layered, rows
 
 
 def graph(kind: str, count: int) -> list[tuple[int, int]]:
-    """Pairs of a network of `count` nodes in a chain, and what else its kind has."""
+    """Edges of a network: a chain of `count` nodes, and the edges of its kind."""
     rng = random.Random(count)
     chain = [(k, k + 1) for k in range(count - 1)]
     more = {
@@ -76,7 +77,7 @@ def test_routes_cross_no_node(kind, count):
                 left < run.x < right and run.top < bottom and top < run.bottom
                 for left, right, top, bottom in boxes
             )
-        for above, below in pairwise(route):  # the bend between them lies where no box is
+        for above, below in pairwise(route):  # the bend between them lies outside all boxes
             assert above.bottom < below.top
             assert not any(above.bottom < bottom and top < below.top for _, _, top, bottom in boxes)
 
@@ -115,6 +116,7 @@ def test_nothing_at_all_has_a_layout():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_work_grows_with_the_network(kind):
-    """Counted in runs of routes, which are what is drawn: no slot for each row that a long edge passes."""
+    """The measure is the number of straight runs of edges, which are drawn: a long edge takes no slot in each
+    row it passes."""
     runs = [sum(map(len, drawn(graph(kind, n), n)[1].routes)) for n in (300, 600)]
     assert runs[1] < 2.2 * runs[0]

@@ -90,11 +90,11 @@ def test_files_without_arrays_are_refused(text, tmp_path, path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("got", "wanted", "agrees"),
+    ("actual", "expected", "agrees"),
     [([1.0], [1.0005], True), ([1.0], [1.1], False), ([np.nan], [np.nan], True), ([np.inf], [np.inf], True)],
 )
-def test_real_numbers_agree_within_tolerance(got, wanted, agrees):
-    assert compare("y", np.float32(got), np.float32(wanted), 1e-3, 0).agrees is agrees
+def test_real_numbers_agree_within_tolerance(actual, expected, agrees):
+    assert compare("y", np.float32(actual), np.float32(expected), 1e-3, 0).agrees is agrees
 
 
 def test_integers_agree_exactly():

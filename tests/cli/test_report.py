@@ -1,4 +1,5 @@
-"""The report: what its page holds, that it loads nothing, and that it answers clicks in a browser."""
+"""The HTML report: the content of its page, that it loads no other file, and its response to clicks in a
+browser."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Tables: plain where output is piped, drawn on a terminal."""
+"""Tables: plain text in pipes, drawn on a terminal."""
 
 import re
 import sys

@@ -1,7 +1,8 @@
-"""Code for AArch64, run by an emulator in this process: kernels beside the interpreter, and what they need.
+"""Code for AArch64, executed by an emulator in this process: kernels compared with the interpreter, and the
+system calls and state that they need.
 
-`make neon` runs all tests of kernels so. That other threads may see memory change in another order, no
-emulator on x86-64 shows: tests/runtime/test_pool.py reads the pool's text instead.
+`make neon` runs all tests of kernels this way. An emulator on x86-64 cannot show that other threads may see
+memory changes in another order; tests/runtime/test_pool.py reads the text of the pool instead.
 """
 
 import ctypes
@@ -138,7 +139,7 @@ def test_random_graphs_agree_with_the_interpreter(case, checked):
 
 
 def test_what_the_thread_asks_of_the_processor_changes_no_number_and_stays():
-    """FPCR: small numbers are 0, and numbers are rounded towards 0."""
+    """FPCR: flush to zero, and round towards zero."""
     x = b.param("x", (64,), DataType.FLOAT)
     graph = Graph((("x", x),), (("y", b.map_("mul", x, b.scalar(1.05, x))),))
     trial = Trial(load(native.lower(graph, {}, Sizes()), host()), {})
@@ -153,7 +154,7 @@ def test_what_the_thread_asks_of_the_processor_changes_no_number_and_stays():
 def test_checksums_are_mixed_as_by_numpy():
     code = Emulated().load(compile_mix(ARM))
     raw = np.random.default_rng(3).integers(0, 256, 77 * ROW_BYTES + 3, np.uint8)
-    rows = np.frombuffer(raw[3:], np.uint64).reshape(-1, 64)  # begins at an odd address
+    rows = np.frombuffer(raw[3:], np.uint64).reshape(-1, 64)  # starts at an odd address
     ours, theirs = np.arange(64, dtype=np.uint64), np.arange(64, dtype=np.uint64)
     mix(rows, ours)
     assert code.function(MIX, 3)(rows.ctypes.data, len(rows), theirs.ctypes.data) == 0
@@ -161,7 +162,7 @@ def test_checksums_are_mixed_as_by_numpy():
 
 
 def test_a_worker_calls_linux_by_the_numbers_of_aarch64():
-    """getcpu, then futex: it waits as long as the generation, the upper half of STATE, is 0."""
+    """getcpu, then futex: the worker waits while the generation, the upper half of STATE, is 0."""
     machine, code, calls = Machine(), CpuDevice().load(compile_pool(ARM)), []
     words = np.zeros(pool_words(2), np.int64)
 

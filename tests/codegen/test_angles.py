@@ -1,4 +1,4 @@
-"""Sines, cosines and tangents of numbers of any size in native code, as float64 has them."""
+"""Sines, cosines and tangents of numbers of any magnitude in native code, compared with float64."""
 
 import ml_dtypes
 import numpy as np

@@ -1,4 +1,5 @@
-"""bfloat16 from float32: one instruction for two registers, and the longer way where it would be wrong."""
+"""Conversion of float32 to bfloat16: one instruction for two registers, or a longer sequence where it would
+be wrong."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Functions built in Python are text that computes what was written, with no access to shared words plain."""
+"""Functions built in Python become text that computes the same; every access to shared words is atomic."""
 
 import ctypes
 import re
@@ -14,14 +14,14 @@ from anyrt.plan.program import Compiled, Program
 
 
 def ran(text, *values):
-    """What a function called `f` answers."""
+    """The return value of a function called `f`."""
     image, entries = flatten(compile_text(text, host()))
     code = CpuDevice().load(Compiled(Program((), 0, 0, 0, 0, (), tuple(entries.items())), image))
     return code.function("f", len(values))(*values)
 
 
 def test_turns_are_taken_until_one_leaves():
-    """The sum of odd numbers below 100 that are no more than the given one."""
+    """The sum of the odd numbers below 100 up to the argument."""
 
     def write(f, most):
         total = f.variable(0)

@@ -1,4 +1,4 @@
-"""The option `checked`: every access is checked, and numbers stay the same."""
+"""The option `checked` checks every access and leaves the results unchanged."""
 
 from dataclasses import replace
 
@@ -31,7 +31,7 @@ def lowered(y, **inputs):
 
 
 def broken(built, name, move):
-    """The same kernels, with what they read or write of one buffer elsewhere."""
+    """The same kernels with their accesses to one buffer out of range."""
 
     def access(buffer, at):
         return buffer, move(at) if buffer.name == name else at

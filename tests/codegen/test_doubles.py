@@ -1,4 +1,4 @@
-"""Doubles on processors with and without fused products."""
+"""float64 on processors with and without fused multiply-add."""
 
 import numpy as np
 import pytest
@@ -55,7 +55,7 @@ def test_functions_of_doubles_are_right_within_their_ulp(level):
     for f, (_, value) in zip(values, trial.loaded.lowered.graph.outputs, strict=True):
         got = trial.read(buffers[value], DataType.DOUBLE, (2997,))
         with np.errstate(all="ignore"):
-            exact = f.ref(*args[: f.arity])  # NumPy's own are right within a unit
+            exact = f.ref(*args[: f.arity])  # NumPy's results are within one ulp
             error = np.abs(np.where(got == exact, 0.0, got / exact - 1)) / 2.0**-52
         normal = np.abs(exact) > 2.0**-1022
         assert np.array_equal(np.isnan(got), np.isnan(exact))

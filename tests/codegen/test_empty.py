@@ -1,4 +1,4 @@
-"""Tensors without elements: nothing of them is read, not even beside a condition that discards it."""
+"""Tensors without elements are never read, not even under a condition that discards the value."""
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ from tests.targets import choose
 N = Sym("x.0", 0, 64)
 NEAREST = Nearest(Coordinate.ASYMMETRIC, Selector.FORMULA, Rounding.FLOOR)
 CUBIC = Cubic(Coordinate.ASYMMETRIC, Selector.FORMULA, -0.75, exclude_outside=False)
-FAR = 1 << 28  # elements, beyond what is mapped behind a small tensor
+FAR = 1 << 28  # elements, beyond the pages mapped after a small tensor
 
 
 def run(y: Value, shape: tuple[int, ...], level: str | None) -> np.ndarray:
@@ -98,7 +98,7 @@ def test_what_stands_for_an_element_of_nothing_is_the_first_one(op):
 
 
 def test_what_is_empty_has_no_kernel():
-    """Its kernel had rows to keep and tables to read, which nothing had filled."""
+    """Its kernel would store rows and read tables that no kernel had filled."""
     x = b.param("x", (1, 1, 2, 4), DataType.FLOAT)
     y = b.taps(b.taps(x, 3, 2, CUBIC), 2, 0, CUBIC)
     graph = Graph((("x", x),), (("y", b.taps(b.taps(y, 3, 4, NEAREST), 0, 2, NEAREST)),))
@@ -115,7 +115,7 @@ def test_folding_what_has_no_elements_reads_none():
 
 
 def test_an_operand_of_products_that_is_empty_at_all_sizes_lies_somewhere():
-    """No kernel writes it, so that it had no place in the arena."""
+    """No kernel writes it, so it would have no place in the arena."""
     x, v = b.param("x", (N.dim, 2, 3), DataType.FLOAT), b.param("v", (0, 3, 5), DataType.FLOAT)
     off = b.map_("sub", v, b.reduce_("sum", v, (2,)))
     y = b.reshape(b.contract("bnk,bkm->bnm", x, off), (N.dim, 2, 5))
@@ -139,7 +139,7 @@ def test_an_operand_of_products_that_is_empty_at_all_sizes_lies_somewhere():
     ids=["nearest", "cubic", "border", "slice", "flip", "fold"],
 )
 def test_padding_an_empty_part_gives_the_border(part, level):
-    """Beside the condition, the part's first element is read: it must be somewhere."""
+    """Next to the condition, the kernel loads the part's first element, so the part needs a valid address."""
     x, n = b.param("x", (6, 2), DataType.FLOAT), b.param("n", (N.dim,), DataType.FLOAT)
     y = b.pad(part(x), (2, 0), (1, 0), 7.0)
     graph = Graph((("x", x), ("n", n)), (("y", y),), {}, (Symbol(N, "n", 0),))

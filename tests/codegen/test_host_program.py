@@ -1,4 +1,4 @@
-"""The host program: one entry runs all kernels, another one kernel of a number."""
+"""The host program: one entry runs all kernels, another runs the kernel with a given number."""
 
 import pytest
 
@@ -14,7 +14,7 @@ from tests.targets import host
 
 @pytest.mark.parametrize("outputs", [1, 2, 3, 4, 5, 9])
 def test_step_runs_each_kernel_of_many_alike(outputs):
-    """LLVM would choose among kernels by a table of their addresses, which an image cannot hold."""
+    """LLVM would select kernels through a table of their addresses, which an image cannot hold."""
     x = b.param("x", (4, 31, 4, 31), DataType.UINT8)
     graph = Graph((("x", x),), tuple((f"y{k}", x) for k in range(outputs)))
     trial = Trial(load(native.lower(graph, constant_offsets(graph), Sizes({})), host()), {})

@@ -1,4 +1,5 @@
-"""Every instruction and conversion, on every type, in serial and vector loops: native code against NumPy."""
+"""Every instruction and conversion, for every type, in serial and vector loops: native code compared with
+NumPy."""
 
 from dataclasses import dataclass
 
@@ -81,7 +82,7 @@ class Case:
 
 
 def buffers(type: Scalar, name: str) -> list[Buffer]:
-    """Three operands; bools lie in bytes."""
+    """Three operands; a bool takes a byte."""
     stored = Scalar.U8 if type is Scalar.BOOL else type
     return [Buffer(f"{name}_{letter}", stored, Space.INPUT, LENGTH) for letter in "abc"]
 
@@ -132,7 +133,7 @@ def conversion(source: Scalar, target: Scalar, i: Sym) -> Case:
 
 
 def converts(source: Scalar, target: Scalar) -> bool:
-    """The half types meet float32 only; everything else meets everything."""
+    """Whether a conversion exists: half types convert to and from float32 only, all others to each other."""
     halves = {Scalar.F16, Scalar.BF16} & {source, target}
     return source is not target and (not halves or Scalar.F32 in (source, target))
 
@@ -149,7 +150,7 @@ def result(case: Case, kind: Loop) -> Buffer:
 
 
 def kernel(kind: Loop) -> Kernel:
-    """One loop after the other."""
+    """All loops in one kernel, in sequence."""
     outs = [(case, result(case, kind)) for case in CASES]
     loops = (For(I, kind, (Store(out, I.dim, cast(case.value, out.stored)),)) for case, out in outs)
     return Kernel(f"all_{kind.value}", Sym("p", extent=1), tuple(loops))
@@ -172,7 +173,7 @@ def operand(buffer: Buffer, seed: int) -> np.ndarray:
 
 @pytest.fixture(scope="module", params=LEVELS)
 def results(request):
-    """(got, wanted) of every case and kind of loop, from one module."""
+    """Actual and expected values of every case and kind of loop, from one module."""
     arrays = {x: operand(x, 10 * n + k) for n, case in enumerate(CASES) for k, x in enumerate(case.buffers)}
     outs = [result(case, kind) for case in CASES for kind in KINDS]
     arrays |= {out: np.zeros(LENGTH, NUMPY[out.stored]) for out in outs}
@@ -190,7 +191,7 @@ def results(request):
 
 
 def same(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Bits are equal, or both are NaN."""
+    """Whether bits are equal, or both values are NaN."""
     nan = np.not_equal(a, a) & np.not_equal(b, b)
     return nan | (
         np.frombuffer(a.tobytes(), f"u{a.itemsize}") == np.frombuffer(b.tobytes(), f"u{b.itemsize}")
@@ -204,7 +205,7 @@ def test_native_result_is_the_one_that_numpy_gives(case, kind, results):
     inputs = {x.name: results[x.name] for x in case.buffers}
     expected = evaluate(case.value, inputs, {I.name: np.arange(LENGTH)})
     got = results[f"{case.name}_{kind.value}"]
-    if case.name in ("min_f32", "max_f32"):  # of 0 and -0 either one
+    if case.name in ("min_f32", "max_f32"):  # of 0 and −0, either
         got, expected = got + np.float32(0), expected + np.float32(0)
     wrong = ~same(got, expected.astype(got.dtype))
     shown = [(k, *(x[k] for x in inputs.values()), got[k], expected[k]) for k in np.flatnonzero(wrong)[:5]]

@@ -1,4 +1,4 @@
-"""Values inside a network may have more axes than a tensor that a user sees; they are computed alike."""
+"""Values inside a network may have more axes than a tensor of the interface; the results stay the same."""
 
 import numpy as np
 import pytest
@@ -24,13 +24,13 @@ LINEAR = Linear(ResizeCoordinateTransformation.HALF_PIXEL, ResizeSelector.FORMUL
 
 
 def turned(x: Value) -> Value:
-    """Blocks of every axis side by side, and back to five axes."""
+    """Blocks of every axis moved next to each other, and reshaped to five axes."""
     ten = b.transpose(b.reshape(x, (x.shape[0], *SPLIT)), (0, 1, 2, 3, 5, 7, 9, 4, 6, 8))
     return b.reshape(ten, (x.shape[0], 3, 4, 4, 12))
 
 
 def pooled(x: Value) -> Value:
-    """The greatest of each block, as pooling has it, and what is left of every element."""
+    """The maximum of each block, as in pooling, and the difference of every element from it."""
     ten = b.reshape(x, (x.shape[0], *SPLIT))
     return b.reshape(b.map_("sub", ten, b.reduce_("max", ten, (5, 7, 9))), x.shape)
 
@@ -45,7 +45,7 @@ def scaled(x: Value) -> Value:
 
 
 def placed(x: Value) -> Value:
-    """A border, a seam, a count and taps along single axes of ten."""
+    """Padding, a concatenation, a count and taps along single axes of ten."""
     ten = b.cast(b.reshape(x, (x.shape[0], *SPLIT)), F)
     border = b.pad(ten, (0,) * 9 + (1,), (0,) * 4 + (1,) + (0,) * 5, 2.0)
     seam = b.concat([border, b.map_("neg", border)], 8)

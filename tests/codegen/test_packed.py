@@ -1,4 +1,4 @@
-"""4-bit elements, two to a byte."""
+"""4-bit elements, packed two per byte."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Elements side by side at positions that are data: one gather reads both."""
+"""Adjacent elements at data-dependent positions: one gather reads both."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ V = Sym("v", 0, 90).dim
 
 
 def differences(length, count, dtype):
-    """Between neighbours, x[v] − 2 x[v + 1] + 4 x[v + 2], as a lowered graph."""
+    """Differences of neighbours, x[v] − 2 x[v + 1] + 4 x[v + 2], as a lowered graph."""
     x, at = b.param("x", (length,), dtype), b.param("at", (count,), DataType.INT32)
     parts = [b.gather(b.slice_(x, (s,), (length - 2,), (1,)), at, 0) for s in range(3)]
     scaled = [b.map_("mul", p, b.scalar(f, p)) for p, f in zip(parts, (1, -2, 4), strict=True)]

@@ -1,6 +1,6 @@
-"""Kernels of blocks and threads as PTX: codegen with the forms of another target.
+"""Kernels of blocks and threads as PTX: code generation with the instruction forms of another target.
 
-LLVM writes PTX by itself: neither a GPU nor any of CUDA's tools is needed."""
+LLVM emits PTX itself, so neither a GPU nor CUDA's tools are needed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ REGISTERS = {Loop.PARALLEL: "ctaid.y", Loop.BLOCK: "ctaid.x", Loop.THREAD: "tid.
 
 @dataclass(frozen=True)
 class Sm90:
-    """What LLVM compiles for."""
+    """The processor that LLVM compiles for."""
 
     triple: str = "nvptx64-nvidia-cuda"
     cpu: str = "sm_90"
@@ -35,7 +35,7 @@ class Sm90:
 
 @dataclass(frozen=True)
 class GpuInstructions:
-    """LLVM's own, as far as these kernels need them."""
+    """LLVM's instructions, as far as these kernels need them."""
 
     has_fma: bool = True
 
@@ -55,8 +55,8 @@ class GpuInstructions:
 
 
 class GridLowering:
-    """The frame is the kernel's parameter. The grid and its blocks are as large as their loops, of which each
-    thread does one turn: the one whose number it finds in a register."""
+    """The frame is the kernel's parameter. The extents of grid and blocks are those of their loops; each
+    thread executes the iteration whose number it finds in a register."""
 
     def head(self, name: str, words: int) -> str:
         return f"define ptx_kernel void @{name}(ptr byval([{words} x i64]) align 8 %frame) {{"
@@ -68,7 +68,7 @@ class GridLowering:
         return out.put(out.scopes.inner, f"getelementptr i8, ptr {start}, i64 {to.values.dim(buffer.offset)}")
 
     def readable(self, to: Emitter, buffer: Buffer, start: str) -> str:
-        return start  # the caller has memory for what is empty
+        return start  # the caller provides memory for empty tensors
 
     def write(self, to: Emitter, stmt: Stmt) -> bool:
         out = to.values.out
@@ -100,7 +100,7 @@ def ptx(kernel: Kernel) -> str:
     return assembly(emitter.function(kernel, NAME).module, Sm90())
 
 
-# A thread for each element; the last block has less to do.
+# One thread per element; the last block has fewer.
 MAP = """
 symbol n 0..1048576
 buffer x f32 input n offset 0
@@ -128,7 +128,8 @@ def test_a_map_is_a_thread_for_each_element():
         assert unwanted not in text
 
 
-# A block for each row: a thread sums every 256th element, then half of the threads two parts each, and so on.
+# One block per row: each thread sums every 256th element, then half of the threads add two partial sums each,
+# and so on.
 HALVES = "".join(
     f"      if lt(index(t), {n}:i64) {{\n"
     f"        store part[t] = add(part[t], part[{n} + t])\n"

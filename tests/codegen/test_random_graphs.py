@@ -1,7 +1,7 @@
 """Random graphs: native code agrees with the interpreter, kernel by kernel and as a whole. The text of each
 kernel parses back to it.
 
-ANYRT_FUZZ=2000 tries that many graphs, new ones each time, instead of the few that are always the same.
+ANYRT_FUZZ=2000 tries 2000 new graphs instead of the few fixed ones.
 """
 
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ NARROW = frozenset(t for t in DataType if is_float(t)) - {DataType.FLOAT}
 
 @dataclass
 class Drawn:
-    """Dice that hypothesis throws."""
+    """Random choices drawn by hypothesis."""
 
     draw: object
 
@@ -57,8 +57,8 @@ def cases(draw):
 
 
 def whole_run(loaded, sizes, original):
-    """Elements of each output that differ from the interpreter's for the graph before all passes, when all
-    kernels run one after the other; none where it is not certain how many there are."""
+    """For each output, the elements that differ from the interpreter's result for the graph before all
+    passes, if all kernels run in sequence; none if the number of elements is not certain."""
     lowered = loaded.lowered
     trial, feeds = Trial(loaded, sizes), random_inputs(lowered.graph, sizes)
     buffers = {b.name: b for b in lowered.module.places}
@@ -125,7 +125,8 @@ def test_windows_that_take_fewer_products_agree_with_their_sums(case, level, til
 
 
 def assert_agrees(case, graph, level, checked=False):
-    """The graph, made of the case's, computes what the interpreter does, kernel by kernel and as a whole."""
+    """Check that the graph built from the case's agrees with the interpreter, kernel by kernel and as a
+    whole."""
     lowered = native.lower(graph, constant_offsets(graph), Sizes(case.sizes[0]), checked=checked)
     for kernel in lowered.module.distinct:
         assert_readable(kernel)

@@ -1,4 +1,4 @@
-"""Folding in registers that are wider than the type."""
+"""Reductions in registers that are wider than the type."""
 
 import pytest
 
@@ -34,7 +34,7 @@ def test_a_fused_fold_wraps_before_it_is_used(fn, dtype):
 @pytest.mark.parametrize("order", [1, -1], ids=["fold first", "window first"])
 @pytest.mark.parametrize("place", ["around", "beside"])
 def test_a_fold_around_or_beside_a_window_is_computed(place, order):
-    """The operand of the taps is dear to compute again, so that a window would keep its rows."""
+    """The operand of the taps is expensive to recompute, so a window would keep its rows."""
     x = b.param("x", (3, 32, 8), DataType.FLOAT)
     dear = b.map_("tanh", b.map_("add", x, b.reduce_("sum", x, (2,))))
     taps = b.taps(dear, 1, 48, Cubic(Coordinate.HALF_PIXEL, Selector.FORMULA, -0.75, False))

@@ -1,4 +1,4 @@
-"""What the language of kernels has and LLVM text is not written for yet is refused by name."""
+"""Constructs of the kernel language that the LLVM backend does not support raise errors that name them."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Stores that are not plain vectors: past the caches, and a few innermost elements interleaved."""
+"""Stores other than plain vectors: non-temporal ones, and ones that interleave a few innermost elements."""
 
 import re
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The masked last step of vector loops: every length, nothing written behind the last element."""
+"""The masked last iteration of vector loops: every length, and no write past the last element."""
 
 import numpy as np
 import pytest

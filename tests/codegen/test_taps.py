@@ -1,4 +1,4 @@
-"""Reading at positions from tables, in vector loops."""
+"""Loads at positions from tables, in vector loops."""
 
 import numpy as np
 import pytest
@@ -44,7 +44,7 @@ def test_positions_that_descend_are_read_right(mode):
 
 @pytest.mark.parametrize("dtype", [DataType.INT64, DataType.BOOL, DataType.INT8, DataType.HALF])
 def test_a_kept_row_has_room_for_its_elements(dtype):
-    """A row of 600 elements, computed once because the taps below it are dear."""
+    """A row of 600 elements, computed once because the taps below it are expensive."""
     v = x = b.param("x", (2, 3, 2, 2, 600), dtype)
     for axis, size in enumerate((2, 3, 2, 2, 8)):
         v = b.taps(v, axis, size, Border(SampleMode.REFLECT, -2, -1))
@@ -74,7 +74,7 @@ def test_a_kept_row_is_computed_of_tensors_whose_channels_lie_innermost():
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("level", [None, Level.AVX2.value])
 @pytest.mark.parametrize(
-    ("dtype", "channels", "rule"),  # every two of them meet
+    ("dtype", "channels", "rule"),  # every pair of them occurs
     [
         *zip(PIXELS, (2, 3, 4), (BILINEAR, CORNERS, NEAREST), strict=True),
         *zip(PIXELS, (3, 4, 2), (NEAREST, BILINEAR, CORNERS), strict=True),
@@ -82,7 +82,7 @@ def test_a_kept_row_is_computed_of_tensors_whose_channels_lie_innermost():
     ],
 )
 def test_pixels_of_a_few_channels_are_read_as_one_row(level, dtype, channels, rule):
-    """Widths from far below to four times the result's 48, and beyond what registers hold."""
+    """Widths from far below to four times the result's 48, and beyond the capacity of registers."""
     x = b.param("x", (5, N.dim, channels), dtype)
     v = x if rule is NEAREST else b.cast(x, DataType.FLOAT)
     graph = Graph((("x", x),), (("y", b.taps(v, 1, 48, rule)),), {}, (Symbol(N, "x", 1),))
@@ -116,9 +116,9 @@ def natively(graph, feeds, sizes, level=None):
 @pytest.mark.parametrize("place", range(4))
 @pytest.mark.parametrize("kind", range(3), ids=["linear", "cubic", "outside"])
 def test_an_element_that_weighs_nothing_is_not_read(kind, place):
-    """Results of which every second one lies on an element, with NaN and infinities here and there.
+    """Every second result lies exactly on an element; some elements are NaN or infinite.
 
-    Each rule, axis and kind of length meets each level."""
+    Each rule, axis and kind of length occurs at each level."""
     rule, level = (CORNERS, CUBIC, OUTSIDE)[kind], LEVELS[(kind + place) % 3]
     axis, length = place % 2, (33, N.dim)[place // 2]
     shape = tuple(length if k == axis else 33 for k in (0, 1))
@@ -136,7 +136,7 @@ def test_an_element_that_weighs_nothing_is_not_read(kind, place):
 @pytest.mark.parametrize("level", [None, Level.AVX2.value, Level.SSE2.value])
 @pytest.mark.parametrize("rule", [BILINEAR, CORNERS, CUBIC, OUTSIDE, NEAREST])
 def test_taps_to_the_same_size_keep_every_bit(rule, level):
-    """Zeros of both signs, odd subnormals, the largest number and what lies beyond it."""
+    """Zeros of both signs, odd subnormals, the largest number, and values beyond it."""
     x, m = b.param("x", (N.dim,), DataType.FLOAT), b.param("m", (M.dim,), DataType.FLOAT)
     symbols = (Symbol(N, "x", 0), Symbol(M, "m", 0))
     graph = Graph((("x", x), ("m", m)), (("y", b.taps(x, 0, M.dim, rule)),), symbols=symbols)

@@ -1,4 +1,5 @@
-"""Code for other processors: levels of this one run and agree, others are compiled as far as an object."""
+"""Code for other processors: lower levels of this processor run and agree; for others, object files are
+compiled."""
 
 import pytest
 
@@ -21,7 +22,7 @@ LEVELS = [processors.Level.AVX512, processors.Level.AVX2, processors.Level.SSE2,
 
 
 def chain(dtype: DataType) -> Graph:
-    """Normalised rows, an activation, a resize, a transpose: in and out as `dtype`."""
+    """Normalised rows, an activation, a resize, a transpose; input and output have the type `dtype`."""
     x = b.param("x", (1, 3, 9, N.dim), dtype)
     wide = b.cast(x, DataType.FLOAT)
     mean = b.map_("mul", b.reduce_("sum", wide, (2, 3)), b.scalar(1 / 99, wide))

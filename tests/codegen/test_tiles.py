@@ -40,8 +40,8 @@ def test_a_transpose_is_right_at_every_edge(shape, dtype):
 @pytest.mark.parametrize("level", [None, Level.AVX2.value, Level.SSE2.value])
 @pytest.mark.parametrize("dtype", [DataType.FLOAT, DataType.BF16, DataType.UINT8, DataType.INT64])
 def test_a_transpose_of_any_size_is_right(level, dtype):
-    """Whole tiles, parts of tiles, masked lanes; what is computed, for each type on some levels, is laid down
-    before it is transposed."""
+    """Whole tiles, partial tiles, masked lanes; for each type, on some levels, computed values are stored
+    before the transpose."""
     computed = (dtype in (DataType.FLOAT, DataType.UINT8)) == (level == Level.AVX2.value)
     x = b.param("x", (N.dim, M.dim), dtype)
     y = b.transpose(b.map_("add", x, x) if computed else x, (1, 0))

@@ -1,4 +1,4 @@
-"""Workers compile beside the builder; whatever comes of them, every text has its object."""
+"""Workers compile in parallel with the builder; even if they fail, every text gets its object."""
 
 import os
 import subprocess
@@ -46,7 +46,7 @@ def test_every_text_has_its_object():
     "content", ["exec sleep 60", "sleep 5; true", "exec cat", "exit 1", "echo ready; exec sleep 60"]
 )
 def test_a_program_that_is_no_python_is_not_waited_for(tmp_path, monkeypatch, content):
-    """Where a program embeds Python, `sys.executable` may be that program."""
+    """If a program embeds Python, `sys.executable` may be that program."""
     monkeypatch.setattr(sys, "executable", program(tmp_path, content))
     start = time.monotonic()
     assert sorted(compiled()) == sorted(TEXTS)
@@ -70,7 +70,7 @@ def test_workers_ignore_the_environment_where_their_builder_does(tmp_path, optio
     code = PROGRAM.format(paths=[p for p in sys.path if p])
     variables = {**os.environ, "PYTHONPATH": str(tmp_path)}
     log, started = tmp_path / "log", -1
-    for _ in range(5):  # on a busy machine all may be compiled before a worker has begun
+    for _ in range(5):  # on a busy machine, the builder may compile all before a worker starts
         log.unlink(missing_ok=True)
         done = subprocess.run(
             [sys.executable, option, "-c", code], env=variables, capture_output=True, text=True, check=True

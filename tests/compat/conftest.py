@@ -1,3 +1,3 @@
-"""The programs are run, not imported: `tensorrt` exists only under `python -m anyrt.compat`."""
+"""Tests run the programs and do not import them: `tensorrt` exists only under `python -m anyrt.compat`."""
 
 collect_ignore = ["programs"]

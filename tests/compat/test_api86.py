@@ -1,4 +1,5 @@
-"""The names of TensorRT 8.6, in a process of their own: the mode changes the API of its whole process."""
+"""The names of TensorRT 8.6, tested in a separate process because the mode changes the API of the whole
+process."""
 
 import contextlib
 import json
@@ -53,7 +54,7 @@ for body in sys.stdin:
 
 @pytest.fixture(scope="module")
 def run(cache_dir):
-    """What a program prints, line by line: run(text), and run(text, "10") where the mode is not 8.6."""
+    """The output lines of a program: run(text), or run(text, "10") without the 8.6 mode."""
     with contextlib.ExitStack() as started:
         modes = {}
 

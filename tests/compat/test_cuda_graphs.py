@@ -1,4 +1,4 @@
-"""Graphs of CUDA: what is done on a captured stream is noted, and done at each launch."""
+"""CUDA graphs: calls on a captured stream are recorded, and repeated at each launch."""
 
 import ctypes
 
@@ -42,7 +42,7 @@ def set_to(context, x, y):
 
 
 def captured(stream, work):
-    """What can be launched of what `work` does on the stream."""
+    """The executable graph of the calls that `work` makes on the stream."""
     assert runtime.cudaStreamBeginCapture(stream, 0) == OK
     assert work()
     return runtime.cudaGraphInstantiate(runtime.cudaStreamEndCapture(stream)[1], 0)[1]

@@ -1,4 +1,4 @@
-"""What fewer programs call of CUDA: memory of the program, pitches, pools, limits, and what is refused."""
+"""Rare parts of CUDA: memory of the program, pitches, pools, limits, and errors."""
 
 import ctypes
 

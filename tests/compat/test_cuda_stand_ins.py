@@ -1,4 +1,5 @@
-"""The stand-ins for cuda-python: calling conventions, codes, and copies that stay inside their memory."""
+"""The stand-ins for cuda-python: calling conventions, codes, and copies that stay inside their
+allocations."""
 
 import ctypes
 import subprocess

@@ -1,4 +1,4 @@
-"""The stand-in for CuPy: arrays of the host in memory that others lend, kernels, streams."""
+"""The stand-in for CuPy: host arrays in borrowed memory, kernels, streams."""
 
 import shutil
 from types import SimpleNamespace

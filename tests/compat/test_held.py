@@ -1,4 +1,4 @@
-"""Arrays that programs let go while a context still has their addresses."""
+"""Arrays that a program releases while a context still has their addresses."""
 
 import weakref
 
@@ -11,7 +11,7 @@ from anyrt.compat.tensorrt import held
 
 @pytest.fixture
 def context(monkeypatch):
-    """Of x, reshaped to sizes that are an input; both are told again."""
+    """A context of x, reshaped to the sizes in an input; twice the sizes is a shape output."""
     monkeypatch.setattr(trt.IExecutionContext, "set_tensor_address", trt.IExecutionContext.set_tensor_address)
     held.offer()
     net = trt.Builder(trt.Logger()).create_network()
@@ -29,7 +29,7 @@ def context(monkeypatch):
 
 
 def bound(context, name, values):
-    """What holds the values of a tensor whose address is told."""
+    """The object that keeps the memory of a tensor's address alive."""
     array = np.array(values)
     kept = [array]
     del array

@@ -1,4 +1,4 @@
-"""Installing the names, and running a script under them; each in a process of its own."""
+"""Installing the names, and running a script with them, each in a separate process."""
 
 import os
 import shutil
@@ -211,7 +211,7 @@ def test_command_of_another_language_runs_with_the_names_for_its_children(tmp_pa
 
 
 def child(text: str, *folders: Path | str, python: str = sys.executable, api: str = "10") -> str:
-    """What a child of a program that has installed prints; `folders` come first on its PYTHONPATH."""
+    """The output of a child of a program with the names installed; `folders` come first on its PYTHONPATH."""
     path = os.pathsep.join([CHILDREN, *map(str, folders), str(Path(anyrt.__file__).parents[1])])
     environ = {**os.environ, "PYTHONPATH": path, "ANYRT_COMPAT": api, "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run([python, "-c", text], capture_output=True, text=True, env=environ, cwd="/")

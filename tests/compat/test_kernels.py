@@ -1,4 +1,4 @@
-"""Kernels in CUDA's C++ that nvrtc's stand-in compiles, and that run in host memory."""
+"""Kernels in CUDA C++, compiled by nvrtc's stand-in and run in host memory."""
 
 import ctypes
 import shutil
@@ -37,7 +37,7 @@ needs_compiler = pytest.mark.skipif(shutil.which("c++") is None, reason="needs a
 
 
 def module(text=SCALE, options=(), names=()):
-    """A module of a text, and the program that it was made of."""
+    """A module compiled from a text, and its program."""
     _, program = nvrtc.nvrtcCreateProgram(text.encode(), b"test.cu", 0, [], [])
     for name in names:
         assert nvrtc.nvrtcAddNameExpression(program, name) == (RESULT.NVRTC_SUCCESS,)
@@ -49,7 +49,7 @@ def module(text=SCALE, options=(), names=()):
 
 
 def launch(kernel, grid, block, *arguments, stream=0):
-    """Launch with arrays' addresses and numbers of NumPy, as programs pack them."""
+    """Launch with addresses of arrays and NumPy numbers, packed as programs do."""
     held = [np.asarray(x.ctypes.data if np.ndim(x) else x) for x in arguments]
     places = np.array([x.ctypes.data for x in held], np.uint64)
     return driver.cuLaunchKernel(kernel, *grid, *block, 0, stream, places, 0)

@@ -1,4 +1,4 @@
-"""Kernels that take too much, and images that nobody here compiled."""
+"""Kernels that use too many resources, and images from unknown compilers."""
 
 import os
 import shutil
@@ -99,7 +99,7 @@ def test_arguments_of_a_kernel_at_an_address_without_memory_are_refused(which):
 
 @pytest.fixture
 def slow(tmp_path, monkeypatch):
-    """Compilers that start another program, which never ends; the file that holds its number."""
+    """A compiler that starts an endless program; the file that holds the number of its process."""
     for name in ("c++", "cc"):
         (tmp_path / name).write_text(f"#!/bin/sh\nsleep 1000 &\necho $! > {tmp_path}/number\nwait\n")
         (tmp_path / name).chmod(0o755)

@@ -1,4 +1,4 @@
-"""Memory of engines that plug-ins and listeners are shown is device memory to the stand-ins for CUDA."""
+"""Memory of engines that plug-ins and listeners receive is device memory to the stand-ins for CUDA."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ def negated(x: trtp.TensorDesc) -> trtp.TensorDesc:
 
 
 def ways(x: trtp.TensorDesc, outputs: tuple[trtp.TensorDesc]) -> list[trtp.AutoTuneCombination]:
-    return [trtp.AutoTuneCombination("FP32, FP32", "LINEAR", [1, 2])]  # which the build tries
+    return [trtp.AutoTuneCombination("FP32, FP32", "LINEAR", [1, 2])]  # the build calls it during trials
 
 
 def negated_by_copies(x: trtp.Tensor, outputs: tuple[trtp.Tensor], stream: int, tactic: int) -> None:

@@ -1,4 +1,5 @@
-"""Libraries that programs load by ctypes: known by the last part of their path, called as C is."""
+"""Libraries that programs load with ctypes: identified by the last part of their path, called as C
+functions."""
 
 import ctypes
 import shutil
@@ -20,7 +21,7 @@ needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler,
 def load():
     libraries.offer()
     yield ctypes.CDLL
-    # Python has no way back to a class without a __new__: where one is deleted, none takes arguments.
+    # Python cannot restore a class without __new__: after one is deleted, the class accepts no arguments.
     ctypes.CDLL.__new__ = staticmethod(lambda kind, *_, **__: object.__new__(kind))
     ctypes.CDLL.__init__ = libraries._OPEN
 

@@ -1,4 +1,4 @@
-"""Every function of the stand-ins does what it is for; the numbers are in `test_numbers.py`."""
+"""Every function of the stand-ins has its documented effect; `test_numbers.py` tests the numbers."""
 
 import ctypes
 

@@ -1,11 +1,11 @@
-"""Codes and flags of the stand-ins have the numbers that CUDA and pycuda document."""
+"""Codes and flags of the stand-ins have the numbers documented by CUDA and pycuda."""
 
 import pytest
 
 from anyrt.compat.cuda import driver, nvrtc, runtime
 from anyrt.compat.pycuda import driver as pycuda
 
-# As CUDA's documentation numbers them: programs compare codes with literals, and print them.
+# The numbers of CUDA's documentation: programs compare codes with literals, and print them.
 NUMBERS = {
     runtime.cudaError_t: {
         "cudaSuccess": 0,

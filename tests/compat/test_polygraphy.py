@@ -1,4 +1,4 @@
-"""Polygraphy's commands with TensorRT as their backend, started as their users do.
+"""Polygraphy's commands with TensorRT as their backend, started from the command line.
 
 make programs
 """

@@ -1,4 +1,4 @@
-"""Programs that were written for the original, in a process each, as their users start them."""
+"""Programs for the original TensorRT, each started in a separate process as users do."""
 
 import os
 import re
@@ -13,7 +13,7 @@ import pytest
 
 PROGRAMS = Path(__file__).parent / "programs"
 NEEDS_CXX = pytest.mark.skipif(which("c++") is None, reason="needs a C++ compiler")
-# docs/programs.md says what each uses, and what it compares.
+# docs/programs.md lists the features that each uses, and its checks.
 SAMPLES = [
     "plugin_v3_circ_pad.py {tmp}",
     "weight_stripping.py {tmp}",
@@ -59,7 +59,7 @@ def test_program_runs_unchanged(program, arguments, tmp_path, environment):
     assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, ["PASSED"]), done.stdout + done.stderr
 
 
-# Every day some run: the others take longer, or what they use is met elsewhere.
+# Some run daily: the others take longer, or other tests cover the same features.
 @pytest.mark.sampled(13)
 @pytest.mark.parametrize("program", SAMPLES)
 def test_sample_runs_unchanged(program, tmp_path, environment):
@@ -98,7 +98,7 @@ def test_program_for_tensorrt_8_runs_unchanged_in_its_mode(program, tmp_path, en
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
-    """A folder with models, in which programs run that load them by name."""
+    """A directory with models; programs that load them by name run in it."""
     folder = tmp_path_factory.mktemp("models")
     run_path(str(PROGRAMS / "small_models.py"))["save_all"](folder)
     return folder

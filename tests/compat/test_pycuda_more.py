@@ -1,4 +1,4 @@
-"""Of pycuda what fewer programs use: host memory with an address, arithmetic of arrays, pools."""
+"""Rare parts of pycuda: host memory with an address, arithmetic of arrays, pools."""
 
 import shutil
 

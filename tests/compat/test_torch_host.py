@@ -1,4 +1,4 @@
-"""PyTorch without CUDA, whose device "cuda" is the host; in processes of their own."""
+"""PyTorch without CUDA, whose device "cuda" is the host; each test uses a separate process."""
 
 import importlib.util
 import os

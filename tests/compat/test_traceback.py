@@ -1,4 +1,4 @@
-"""What a program raises is shown from its own line on."""
+"""The traceback of a program starts at the program's own lines."""
 
 import subprocess
 import sys

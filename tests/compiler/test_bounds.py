@@ -1,4 +1,4 @@
-"""Bounds on what a kernel may give: tight where numbers are, open where they cannot be."""
+"""Bounds on a kernel's results: tight for known numbers, unbounded otherwise."""
 
 import numpy as np
 
@@ -48,7 +48,7 @@ def test_beyond_float32_anything_goes():
 
 
 def test_what_a_kernel_may_have_mended_is_one_of_two_numbers():
-    """Of two maps the first one may overflow in a kernel, which makes it the sums for both: 2 and 200."""
+    """The first of two maps may overflow in a kernel; then the bound covers both sums, 2 and 200."""
     built, x, w = (
         b.param(n, s, DataType.FLOAT) for n, s in zip("mxw", ((2, 4), (4, 1), (1, 2)), strict=True)
     )
@@ -172,7 +172,8 @@ def test_comparisons_with_nan_that_a_type_without_it_may_have_held_are_left_open
 
 
 def test_a_choice_that_is_open_may_be_what_its_operand_may_be():
-    """The remainder of 75, or of 80, which fp8 makes of it, is −0 or −1; where it is 0, another is chosen."""
+    """The remainder of 75, or of 80 if fp8 rounds it first, is −0 or −1; for 0 the other value is
+    selected."""
     narrow = b.param("x", (2,), DataType.UINT64)
     code = b.cast(narrow, DataType.FP8E5M2FNUZ)
     rest = b.map_("mod", code, b.scalar(-1.5, code))

@@ -1,4 +1,4 @@
-"""The names under which compiled code is kept."""
+"""The names of entries in the cache of compiled code."""
 
 import os
 import shutil
@@ -21,7 +21,7 @@ def test_every_folder_that_the_compiler_imports_is_in_the_name_of_its_code():
 
 
 def version(path):
-    """Of the package that is at `path`."""
+    """The version of the package at `path`."""
     program = "from anyrt.compiler.cached import codegen_version; print(codegen_version())"
     environ = {**os.environ, "PYTHONPATH": str(path)}
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Builds collect garbage less often, and leave the program its own thresholds."""
+"""Builds collect garbage less often, and restore the program's thresholds."""
 
 import gc
 

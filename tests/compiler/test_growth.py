@@ -1,4 +1,5 @@
-"""What building costs grows with the network and not faster: no clock, the compiler's work is counted."""
+"""The cost of a build grows at most linearly with the network. The tests use no clock; they count the
+compiler's work."""
 
 import re
 import sys
@@ -21,7 +22,7 @@ from tests import native
 from tests.networks import assert_readable
 from tests.targets import forced, host
 
-# Blocks or layers to begin with: few enough to be quick, so many that the first ones are not most of it.
+# Initial numbers of blocks or layers: few enough to be quick, enough that the first ones are a small part.
 KINDS = {
     "residual": 6,
     "gelu": 6,
@@ -32,34 +33,34 @@ KINDS = {
     "varied": 50,
 }
 LONG = 600  # layers of a long chain
-SLACK = 1.25  # the first blocks may be fused with the input, and those after them not
+SLACK = 1.25  # the first blocks may be fused with the input, but not those after them
 
 
 @dataclass(frozen=True)
 class Counts:
-    """The compiler's work; `made`: kernels, with those that were refused; `calls`: of an inference."""
+    """The compiler's work; `kernels` include rejected ones; `calls` are those of one inference."""
 
-    made: int
+    kernels: int
     calls: int
     text: int
     instructions: int
 
 
 def counts(lowered):
-    """The one place that knows where the compiler's work is to be counted."""
+    """The only function that knows how to count the compiler's work."""
     text = native.text(lowered, forced(Level.AVX2))
     instructions = re.findall(r"^  \S", text, re.MULTILINE)
-    built = sum(schedule.created for schedule in lowered.schedules)
-    return Counts(built, len(lowered.module.calls), len(text), len(instructions))
+    kernels = sum(schedule.created for schedule in lowered.schedules)
+    return Counts(kernels, len(lowered.module.calls), len(text), len(instructions))
 
 
 def lowered(kind, size):
     network = trt.Builder(trt.Logger(trt.Logger.ERROR)).create_network()
     network.mark_output(getattr(networks, kind)(network, size))
-    return made(network)
+    return lower(network)
 
 
-def made(network):
+def lower(network):
     graph = freeze(network, [], Settings()).graph
     for step in PASSES:
         graph = step.run(graph)
@@ -98,7 +99,7 @@ class Pieces(dict):
 
 
 def chain(changed=None):
-    """Twelve functions, each with a normalisation behind it; one may have another slope."""
+    """Twelve functions, each followed by a normalisation; one may have another slope."""
     network = trt.Builder(trt.Logger(trt.Logger.ERROR)).create_network()
     x = network.add_input("x", trt.float32, (1, 8, 40))
     for n in range(12):
@@ -107,7 +108,7 @@ def chain(changed=None):
         ones = network.add_constant((1, 8, 1), trt.Weights(np.ones(8, np.float32))).get_output(0)
         x = network.add_normalization(layer.get_output(0), ones, ones, 1 << 2).get_output(0)
     network.mark_output(x)
-    return made(network)
+    return lower(network)
 
 
 def test_a_changed_layer_compiles_one_kernel():
@@ -125,7 +126,7 @@ def test_the_kinds_are_those_that_the_benchmark_builds():
 
 
 def nested_branches(network, depth):
-    """Branches inside one another, each with a layer on both sides."""
+    """Nested branches, each with a layer on both sides."""
     tensor, flag = network.add_input("x", trt.float32, (4,)), network.add_input("flag", trt.bool, ())
     sides = list[tuple[object, object]]()
     for _ in range(depth):
@@ -140,7 +141,7 @@ def nested_branches(network, depth):
 
 
 def nested_loops(network, depth):
-    """Loops inside one another, of one turn each."""
+    """Nested loops of one iteration each."""
     tensor, states = network.add_input("x", trt.float32, (4,)), list[object]()
     one = network.add_constant((), np.ones((), np.int32)).get_output(0)
     for _ in range(depth):
@@ -155,7 +156,7 @@ def nested_loops(network, depth):
 
 
 def calls_of_a_build(kind, depth):
-    """How many functions a whole build calls, on all threads."""
+    """The number of function calls of a whole build, on all threads."""
     builder = trt.Builder(trt.Logger(trt.Logger.ERROR))
     network, result = builder.create_network(), list[None]()
     network.mark_output(kind(network, depth))

@@ -1,4 +1,4 @@
-"""Tensors that take the memory of another one, which their kernel reads for the last time."""
+"""Tensors that reuse the memory of another one, which their kernel reads for the last time."""
 
 import random
 from types import SimpleNamespace
@@ -43,7 +43,7 @@ def relu(x):
 
 
 def block(x, k=0):
-    """Two products, and what they were made of added."""
+    """Two products, added to the input of the first one."""
     return relu(b.map_("add", product(relu(product(x, k)), k + 1), x))
 
 
@@ -58,13 +58,13 @@ def lowered(make, rows=SIDE):
 
 
 def shared(low):
-    """How many tensors take another one's memory."""
+    """The number of tensors that reuse another tensor's memory."""
     line = in_line(low.schedule)
     return len(taken_over(line.steps, line.last_uses()))
 
 
 def is_right(low, sizes=None):
-    """Whether the whole network gives what the interpreter does."""
+    """Whether the outputs of the whole network equal the interpreter's."""
     trial = Trial(load(low, host()), sizes or {})
     feeds = random_inputs(low.graph, sizes or {})
     buffers = low.schedule.buffers
@@ -77,7 +77,7 @@ def is_right(low, sizes=None):
 
 
 def test_blocks_with_residuals_need_two_tensors():
-    """What is added to, and what a block computes on its way; a third one where nothing was in place."""
+    """The residual, and the intermediate tensor of a block; without reuse there would be a third one."""
     low = lowered(lambda x: block(block(block(x), 2), 4))
     assert (shared(low), low.arena_bytes) == (3, 2 * 4 * SIDE * SIDE)
     assert is_right(low)
@@ -90,7 +90,7 @@ def test_blocks_of_an_open_number_of_rows_do_where_that_is_known():
 
 
 def test_versions_have_tensors_of_their_own():
-    """What two versions call by one name lay where the last one had put it."""
+    """Tensors with the same name in two versions would share the place of the later one."""
     x, y = b.param("x", (N.dim, SIDE), F), b.param("y", (Sym("y.0", 1, 200).dim, SIDE), F)
     symbols = (Symbol(N, "x", 0), Symbol(Sym("y.0", 1, 200), "y", 0))
     built = product(block(b.map_("add", product(x), product(y, 1)), 2))
@@ -110,7 +110,7 @@ def test_a_border_is_stored_between_two_tensors_in_place_unless_it_fills_the_who
 
 @pytest.mark.parametrize(("columns", "fills"), [(12, True), (30, False)])
 def test_a_border_in_each_cache_line_fills_the_whole(columns, fills):
-    """Rows of 12 float32 numbers and their border fit into a line, those of 30 do not."""
+    """Rows of 12 float32 numbers and their padding fit into a cache line, those of 30 do not."""
     x = b.param("x", (1, 4, 100, columns), F)
     axes = [Axis(0, 0), Axis(0, 1), Axis(0, 2, 1, ((4, 1),)), Axis(0, 3, 1, ((5, 1),))]
     windows = b.windows(b.pad(x, (0, 0, 1, 1), (0, 0, 1, 1), 7.0), axes, (*x.shape, 3, 3))
@@ -132,7 +132,7 @@ NOT_IN_PLACE = {
 
 
 def shifted(x):
-    """Each row one further, and the last one again."""
+    """Each row shifted by one, and the last one repeated."""
     rows = [b.slice_(x, (at, 0), (count, SIDE), (1, 1)) for at, count in ((1, SIDE - 1), (SIDE - 1, 1))]
     return b.concat(rows, 0)
 
@@ -145,7 +145,7 @@ def test_others_keep_their_memory(why):
 
 
 def normed(x):
-    """Rows around their mean, multiplied."""
+    """Rows minus their mean, multiplied by weights."""
     mean = b.map_("mul", b.reduce_("sum", x, (1,)), b.scalar(1 / SIDE, x))
     return product(b.map_("sub", x, mean), 7)
 
@@ -167,7 +167,7 @@ INSIDE = (
 
 
 def chain(dice, x):
-    """Sums of what was there and what is made of it, sometimes of what was there earlier, too."""
+    """Sums of a tensor and a function of it, sometimes of an earlier tensor."""
     seen = [x]
     for _ in range(dice.randint(2, 4)):
         pair = [dice.choice(INSIDE)(x), x if dice.random() < 0.8 else dice.choice(seen)]
@@ -195,7 +195,7 @@ buffer s f32 scratch 96 offset 0
 
 
 def kernel(body, turns=12):
-    """A kernel of so many items, with its buffers."""
+    """A kernel of this many items, with its buffers."""
     (result,) = parse_kernels(f'{HEAD}kernel "k" p 0.. < {turns} work 1 scratch 384 {{\n{body}\n}}\n')
     named = {b.name: b for b in buffers_in_order(result)}
     return result, named["y"], named.get("x")

@@ -1,5 +1,5 @@
-"""Kernels of the pipeline run without LLVM: they print, parse back, keep the rules, and give what the graph's
-interpreter gives."""
+"""Kernels of the pipeline run without LLVM: they print, parse back, are valid, and agree with the graph's
+interpreter."""
 
 import numpy as np
 import pytest

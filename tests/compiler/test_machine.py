@@ -1,4 +1,5 @@
-"""The description of the machine goes from the compiler into kernels, code and the names of cache entries."""
+"""The compiler passes the description of the machine to kernels, to code and to the names of cache
+entries."""
 
 from dataclasses import replace
 
@@ -20,7 +21,7 @@ from tests.targets import choose, forced, host
 
 @pytest.fixture
 def described(monkeypatch, tmp_path):
-    """A function that makes a description that of this machine."""
+    """A function that replaces this machine's description."""
 
     def describe(machine: Machine) -> None:
         (tmp_path / "machine.json").write_text(str(machine))

@@ -1,4 +1,4 @@
-"""Ranges of tensors from many runs: the published search for the least divergence, and sums of counts."""
+"""Dynamic ranges from many batches: the published search for the least divergence, and sums of histograms."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from anyrt.prims.build import param
 
 
 def published(bins):
-    """The loop over ranges, level by level, as it was shown."""
+    """The published loop over ranges, level by level."""
     bins = bins.copy()
     bins[0] = bins[1]
     tried = range(LEVELS, len(bins) + 1, STRIDE)
@@ -48,7 +48,7 @@ def test_counts_in_bins_of_one_width_are_those_of_a_histogram():
     most = float(numbers.max())
     actual, expected = spread(numbers, most).linear(64), np.histogram(numbers, 64, (0, most))[0]
     assert actual.sum() == expected.sum() == 50_000
-    np.testing.assert_allclose(actual, expected, atol=12)  # those beside an edge
+    np.testing.assert_allclose(actual, expected, atol=12)  # those next to an edge
 
 
 def test_counts_of_several_runs_add_up_in_any_order():

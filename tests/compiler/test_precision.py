@@ -1,4 +1,5 @@
-"""Layers in another precision: every case of every layer keeps its shapes and types, products stay near."""
+"""Layers in another precision: every case of every layer keeps its shapes and types, and products
+stay close."""
 
 from dataclasses import replace
 
@@ -34,7 +35,7 @@ CASES = [(op, case) for op in ALL_OPS if not op.coded and op.title != "Cast" for
 
 
 def layer_of(op, case, fixed=()):
-    """The case's layer with operands as inputs, those in `fixed` as constants; and what to feed."""
+    """The case's layer with operands as inputs, those in `fixed` as constants; and the feeds."""
     values, feeds = [], {}
     for i, array in enumerate(operands(op, case)):
         dtype, spec = dtype_of(case, i), op.operand(i)

@@ -1,4 +1,4 @@
-"""Builds talk: lines in the log, steps for monitors, and nothing else changes."""
+"""Progress of builds: lines in the log and steps for monitors, without other effects."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ from tests.native import build
 
 
 def sums(count: int) -> Graph:
-    """Each row summed, and the sums subtracted, `count` times; each time takes a kernel."""
+    """Each row summed, and the sums subtracted, `count` times; each repetition takes a kernel."""
     x = y = b.param("x", (128, 40), DataType.FLOAT)
     names = {}
     for n in range(count):
@@ -27,7 +27,7 @@ def sums(count: int) -> Graph:
 
 
 class Listener:
-    """A monitor and a log that write down what they hear; stops after `last` steps of a phase."""
+    """A monitor and a logger that record their calls; the monitor cancels after `last` steps of a phase."""
 
     def __init__(self, phase: str = "", last: int = 0) -> None:
         self.phase, self.last, self.steps, self.lines = phase, last, {}, {s: [] for s in Severity}
@@ -79,7 +79,7 @@ def test_the_steps_of_a_monitor_move_with_every_kernel():
     kernels = len(listener.lines[Severity.VERBOSE])
     assert kernels >= 6
     assert listener.steps["Building engine"] == [0, 1, 2, 3, 4]
-    twice = 2 * kernels  # on usual numbers, and on those at the ends of the range
+    twice = 2 * kernels  # for usual numbers, and for those at the ends of the range
     assert listener.steps["Verify kernels"] == [*range(twice)]
     for phase in ("Schedule kernels", "Compile kernels"):
         assert listener.steps[phase] == [*range(len(listener.steps[phase]))]
@@ -124,7 +124,7 @@ def test_who_waits_hears_every_other_second_where_a_build_is(monkeypatch):
 def test_a_monitor_hears_of_no_more_steps_than_it_was_told_of():
     listener = Listener()
     with Progress("net", monitor=listener).counted("Schedule kernels") as report:
-        for built, of in ((0, 2), (1, 2), (2, 2), (1, 3), (2, 3), (3, 3)):  # a value was refused
+        for built, of in ((0, 2), (1, 2), (2, 2), (1, 3), (2, 3), (3, 3)):  # a value was rejected
             report(built, of)
     assert listener.steps["Schedule kernels"] == [0, 1]
 

@@ -1,4 +1,4 @@
-"""Building the same again: the plan of the first build, without a pass, and never that of another request."""
+"""Repeated builds: the plan of the first build is reused without any pass; other requests never match."""
 
 import itertools
 from dataclasses import fields, replace
@@ -37,12 +37,12 @@ def numbers(shape, seed=0):
 
 
 def held(array):
-    """A constant that lies where the array does."""
+    """A constant that keeps the array's memory."""
     return apply(Const(Blob(array.reshape(-1), F), array.shape))
 
 
 def product(weights, name="net", **rest):
-    """x · w + 1, with open rows."""
+    """x · w + 1, with a dynamic number of rows."""
     w = held(weights) if isinstance(weights, np.ndarray) else weights
     x = build.param("x", (ROWS.dim, w.shape[0]), F)
     y = build.map_("add", build.contract("mk,kn->mn", x, w), build.const(np.ones((1, 1)), F))
@@ -52,7 +52,7 @@ def product(weights, name="net", **rest):
 
 
 def computed():
-    """x · (v · w), whose product of weights is a constant that the network has not."""
+    """x · (v · w); the product of the weights is a constant that does not occur in the network."""
     return product(build.map_("mul", held(numbers((70, 64))), held(numbers((70, 64), 1))))
 
 
@@ -159,7 +159,7 @@ def test_much_that_was_computed_is_not_kept(monkeypatch):
 
 @pytest.mark.parametrize("kept", [0.0, 0.01, 0.5, 0.9])
 def test_plans_are_built_where_entries_are_gone(kept):
-    """Whichever of them."""
+    """If any of the entries is missing."""
     first = native.build(computed())
     files = sorted(kernel_cache().directory.iterdir(), key=lambda path: path.stat().st_size)
     for file in files[int(kept * len(files)) :]:

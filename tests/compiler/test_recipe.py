@@ -1,4 +1,4 @@
-"""Constants made of weights: written as a graph, read again, and carried out for other weights."""
+"""Constants derived from weights: serialized as a graph, read back, and computed for new weights."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ from anyrt.prims.table import vocabulary
 F, H = DataType.FLOAT, DataType.HALF
 
 
-def given(count):
+def weights(count):
     return Blob(np.arange(count, dtype=np.float32), F, origin=Origin())
 
 
@@ -28,7 +28,7 @@ def value(blob, *shape):
 
 
 def plan_of(blobs, *weights, is_free=True):
-    """A plan with these constants, made of these weights."""
+    """A plan with these constants, derived from these weights."""
     named = [(w, WeightsRecord(f"n{k}", w.dtype, w.size, ())) for k, w in enumerate(weights)]
     derived = derive(blobs, named, is_free=is_free, is_stripped=False)
     every = {**blobs, **derived.constants}
@@ -41,7 +41,7 @@ def blob_of(built):
 
 
 def test_steps_round_where_the_build_did():
-    w = given(4)
+    w = weights(4)
     half = constant(build.cast(build.map_("mul", value(w), build.const([1 / 3] * 4, F)), H))
     back = constant(build.map_("mul", build.cast(half, F), build.const([3.0] * 4, F)))
     plan, held = plan_of({"back": blob_of(back)}, w)
@@ -51,7 +51,7 @@ def test_steps_round_where_the_build_did():
 
 
 def test_what_is_only_moved_is_a_view_of_what_was_given():
-    w, new = given(6), np.float32([6, 5, 4, 3, 2, 1])
+    w, new = weights(6), np.float32([6, 5, 4, 3, 2, 1])
     turned = constant(build.transpose(value(w, 2, 3), (1, 0)))
     plan, held = plan_of({"turned": blob_of(turned)}, w)
     ((record, array),) = read_recipe(plan, held).make({0: new}, (), held)
@@ -60,7 +60,7 @@ def test_what_is_only_moved_is_a_view_of_what_was_given():
 
 
 def test_weights_that_are_joined_are_wanted_together_and_what_is_held_is_not():
-    a, b, c = given(3), given(3), given(3)
+    a, b, c = weights(3), weights(3), weights(3)
     total = constant(build.map_("add", value(a), value(b)))
     plan, held = plan_of({"total": blob_of(total), "c": c}, a, b, c)
     recipe = read_recipe(plan, held)
@@ -71,7 +71,7 @@ def test_weights_that_are_joined_are_wanted_together_and_what_is_held_is_not():
 
 
 def test_weights_that_the_engine_holds_as_they_are_need_not_be_given():
-    a, b = given(3), given(3)
+    a, b = weights(3), weights(3)
     total = constant(build.map_("add", value(a), value(b)))
     plan, held = plan_of({"total": blob_of(total), "b": b}, a, b)
     pieces = read_recipe(plan, held).make({0: np.float32([10, 10, 10])}, (), held)
@@ -79,7 +79,7 @@ def test_weights_that_the_engine_holds_as_they_are_need_not_be_given():
 
 
 def test_single_numbers_stay_where_weights_are_those_of_the_build():
-    one, many = Blob(np.ones(1, np.float32), F, origin=Origin(None, False)), given(2)
+    one, many = Blob(np.ones(1, np.float32), F, origin=Origin(None, False)), weights(2)
     plan, _ = plan_of({"one": one, "many": many}, one, many, is_free=False)
     assert plan.refit.derived == ("many",)
 

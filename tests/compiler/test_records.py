@@ -1,4 +1,4 @@
-"""What the inspector is told of each step of a program."""
+"""The inspector's description of each step of a program."""
 
 from anyrt.compiler.records import WAYS, kernel_records
 from anyrt.core.enums import DataType

@@ -1,4 +1,4 @@
-"""The build report: what each kernel computes, and why a value was not fused, by the names of layers."""
+"""The build report: the layers of each kernel, and the reason why a value was not fused, by layer names."""
 
 from dataclasses import replace
 

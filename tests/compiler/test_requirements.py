@@ -1,4 +1,4 @@
-"""What a graph asks of its sizes reaches the plan, whatever passes make of the graph."""
+"""Requirements of a graph on dimensions reach the plan through all passes."""
 
 from dataclasses import replace
 
@@ -30,7 +30,8 @@ def test_a_condition_survives_the_passes_that_drop_what_carries_it(tmp_path, mon
 
 
 def product(left, right, *ranges):
-    """A request for a product of inputs with these sizes, and one of the result by a constant of 15 rows."""
+    """A request for a product of inputs with these dimensions, and a product of the result and a constant of
+    15 rows."""
     a, c = b.param("a", left, DataType.FLOAT), b.param("c", right, DataType.FLOAT)
     weights = b.const(np.ones((15, 8)), DataType.FLOAT)
     y = b.contract("mk,kn->mn", b.contract("mk,kn->mn", a, c), weights)

@@ -1,4 +1,4 @@
-"""Builds by other strategies than the usual ones: what they make, and that caches do not mix them up."""
+"""Builds with non-default strategies: their kernels, and separate cache entries."""
 
 from dataclasses import replace
 
@@ -28,7 +28,7 @@ def transposed() -> Graph:
 
 
 def scaled() -> Graph:
-    """Transposed after a factor for each column, which tiles would compute again."""
+    """A transpose after a factor for each column, which tiles would compute again."""
     x, f = b.param("x", (333, 517), DataType.FLOAT), b.param("f", (1, 517), DataType.FLOAT)
     y = b.transpose(b.map_("mul", x, b.map_("neg", f)), (1, 0))
     return Graph((("x", x), ("f", f)), (("y", y),))
@@ -41,7 +41,7 @@ def kernels(graph: Graph, strategies: Strategies, machine: Machine = REFERENCE) 
 
 
 def code(plan: bytes) -> bytes:
-    """What the cache holds for a plan."""
+    """The entry of a plan's code in the cache."""
     file = read_plan(plan)
     key = cached.plan_key(loader.device(), file.digest)
     result = cached.kernel_cache().get(key, file.plan.sym_by_name)
@@ -77,7 +77,7 @@ def test_half_rows_of_which_float32_copies_are_kept_come_in_batches():
     off = b.map_("sub", wide, mean(wide, (1,)))
     y = b.map_("mul", off, b.map_("rsqrt", mean(b.map_("square", off), (1,))))
     listing = kernels(Graph((("x", x),), (("y", b.cast(y, DataType.HALF)),)), STRATEGIES)
-    assert "0.. < 32 " in listing.split("{")[0]  # four rows an item
+    assert "0.. < 32 " in listing.split("{")[0]  # four rows per item
     assert "f32 scratch 3072 " in listing  # of four rows
 
 

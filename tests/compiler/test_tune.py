@@ -1,6 +1,6 @@
-"""Builds that measure: which variant of a kernel wins, what is remembered, what stops it.
+"""Tuning builds: the fastest tactic of a kernel wins, is cached, and limits stop the measurements.
 
-The clock is the tests' own."""
+The tests replace the clock."""
 
 from dataclasses import replace
 from itertools import cycle
@@ -63,7 +63,7 @@ def rows() -> Graph:
 
 
 def long_rows() -> Graph:
-    """Rows folded twice, of more bytes than a cache near a core holds."""
+    """Rows folded twice, with more bytes than the caches of a core hold."""
     x = b.param("x", (330, 800), DataType.FLOAT)
     off = b.map_("sub", x, b.reduce_("max", x, (1,)))
     return of(b.map_("sub", off, b.reduce_("sum", off, (1,))), x)
@@ -80,7 +80,7 @@ def window() -> Graph:
 
 
 SHAPES = (points, tiles, rows, long_rows, columns, window)
-# Some candidates, and the place of each among the variants that are measured at level 4.
+# Some candidates, and the index of each among the tactics that level 4 measures.
 WINNERS = (
     (points, Tuning(block=16384), 2, 4),
     (tiles, Tuning(without=("tile",)), 1, 6),
@@ -94,7 +94,7 @@ WINNERS = (
 
 
 def clock(*seconds: float):
-    """A clock by which the variants of a kernel take so long, in turn."""
+    """A clock by which the tactics of a kernel take these times, in order."""
 
     def ticks():
         now = 0.0
@@ -111,7 +111,7 @@ def no_clock() -> float:
 
 
 def winning(graph: Graph, variant: int, count: int, **settings) -> BuildRequest:
-    """A request by whose clock one of so many variants is twice as fast as the others."""
+    """A request whose clock makes one of the tactics twice as fast as the others."""
     seconds = [2 / 1024 if n != variant else 1 / 1024 for n in range(count)]
     return BuildRequest(
         "net", graph, settings=Settings(**{"optimization_level": 4, **settings}), clock=clock(*seconds)
@@ -125,12 +125,12 @@ def kernels(graph: Graph, tuning: Tuning = MODEL, alone: frozenset = frozenset()
 
 
 def loaded(plan: bytes) -> str:
-    """The kernels that loading a plan makes."""
+    """The kernels of a loaded plan."""
     return print_kernels(native.lower_plan(read_plan(plan)).module.kernels)
 
 
 def notes_of(plan: bytes) -> tuple[str, ...]:
-    """What the build report says beside kernels and tensors."""
+    """The content of the build report other than kernels and tensors."""
     return parse_report(read_plan(plan).plan.report).notes
 
 
@@ -436,7 +436,7 @@ def test_networks_with_too_many_bytes_are_not_measured(monkeypatch):
 
 
 def test_an_optimum_that_the_network_refuses_is_not_measured():
-    """Reading 16 MB from a tensor of four bytes would end the process."""
+    """Reading 16 MB from a tensor of four bytes would crash the process."""
     n = Sym("x.0", 1, 2048)
     x = b.param("x", (n.dim, n.dim), DataType.FLOAT)
     graph = replace(of(b.map_("neg", b.reshape(x, (1024, 4096))), x), symbols=(Symbol(n, "x", 0),))

@@ -1,4 +1,4 @@
-"""Verification finds a kernel that is wrong, says where, and the build goes on without fusing it."""
+"""Verification finds a wrong kernel, reports its location, and the build continues without fusing it."""
 
 from dataclasses import replace
 
@@ -30,7 +30,7 @@ N, M = Sym("x.0", 1, 64), Sym("y.0", 1, 64)
 
 
 def chain() -> Graph:
-    """relu(x) + y, then the mean of each row: two dynamic sizes that meet."""
+    """relu(x) + y, then the mean of each row: two dynamic dimensions that must agree."""
     x, y = b.param("x", (N.dim, 40), DataType.FLOAT), b.param("y", (M.dim, 40), DataType.FLOAT)
     total = b.map_("add", b.map_("abs", x), y)
     row = b.reduce_("sum", total, (1,))
@@ -44,7 +44,7 @@ def lowered(graph: Graph, alone: frozenset = frozenset()) -> native.Lowered:
 
 @pytest.fixture
 def wrong_abs(monkeypatch):
-    """Absolute values of numbers above 1 are negative."""
+    """An absolute value that is negative for numbers above 1."""
     right = SCALARS["abs"]
     monkeypatch.setitem(SCALARS, "abs", replace(right, expand=lambda x: select(x > 1.0, -x, right.expand(x))))
 
@@ -91,7 +91,7 @@ def test_a_build_reports_the_mismatch_and_keeps_its_kernels_apart(tmp_path, monk
 
 
 def turns() -> Graph:
-    """The chain, three times of the rows that it has made."""
+    """The chain, applied three times to its own rows."""
     flag, turn = b.param("go", (), DataType.BOOL), b.param("turn", (), DataType.INT64)
     x, y = (b.param(name, (N.dim, 40), DataType.FLOAT) for name in "xy")
     total = b.map_("add", b.map_("abs", x), y)
@@ -145,7 +145,7 @@ def test_kernels_are_tried_at_the_sizes_that_are_asked_for(tmp_path, monkeypatch
 
 @pytest.mark.parametrize(("most", "line"), [(4, "verified at 2 shapes"), (5, "nothing was verified: ")])
 def test_kernels_are_tried_only_where_the_network_can_run(tmp_path, monkeypatch, most, line):
-    """8 x 2 elements of a square: at the lowest of 1 to 4 rows there is less to read."""
+    """8 x 2 elements of a square: the minimum of 1 to 4 rows has fewer elements."""
     monkeypatch.setenv("ANYRT_CACHE_DIR", str(tmp_path))
     n = Sym("x.0", 1, most)
     x = b.param("x", (n.dim, n.dim), DataType.FLOAT)
@@ -162,7 +162,7 @@ def test_a_kernel_that_writes_behind_its_output_is_reported(monkeypatch):
 
 
 def test_a_constant_without_elements_takes_no_other_ones_place():
-    """In the memory of constants it may have the same offset as another one."""
+    """It may have the same offset in the memory of constants as another one."""
     x, some = b.param("x", (N.dim,), DataType.FLOAT), b.const(np.float32([1, 2]), DataType.FLOAT)
     y = b.concat([x, some, b.const(np.zeros(0), DataType.FLOAT)], 0)
     graph = Graph((("x", x),), (("y", y),), symbols=(Symbol(N, "x", 0),))
@@ -187,7 +187,7 @@ def test_a_wrong_part_of_a_concatenation_is_told_from_others_beside_an_empty_one
 
 
 def test_verification_draws_what_is_no_number():
-    """Absolute values of NaN are 1 in a wrong kernel, all others are right."""
+    """A wrong kernel returns 1 for absolute values of NaN; all others are right."""
     x = b.param("x", (40,), DataType.FLOAT)
     graph = Graph((("x", x),), (("y", b.map_("abs", x)),))
     right = SCALARS["abs"]

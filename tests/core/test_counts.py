@@ -1,4 +1,4 @@
-"""Bounds of sizes that data decide."""
+"""Bounds of data-dependent dimensions."""
 
 from anyrt.core.counts import count, highest
 from anyrt.core.dims import Sym, floordiv, mul
@@ -6,7 +6,7 @@ from anyrt.core.dims import Sym, floordiv, mul
 
 def test_a_quotient_of_what_may_be_negative_has_the_bound_of_its_quotients():
     result = count("found", 9)
-    windows = floordiv(result.dim + -1, 2)  # those of size 3 with a step of 2 and a border of 1, but one
+    windows = floordiv(result.dim + -1, 2)  # windows of size 3 with stride 2 and padding 1, minus one
     assert highest(windows) == 4
     assert highest(mul(windows, 48) + 48) == 5 * 48
 

@@ -1,4 +1,4 @@
-"""Sizes that broadcast: the value for sizes that do, one form, and no longer than they are."""
+"""Broadcast dimensions: the value of those that broadcast, one canonical form, and a bounded length."""
 
 from itertools import permutations, product
 

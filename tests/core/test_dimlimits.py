@@ -1,4 +1,4 @@
-"""Sizes that a few layers make too long to write down."""
+"""Dimensions whose expressions become too long after a few layers."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def nested(n):
 
 
 def doubled(n):
-    """Read twice at every step, so that its text doubles."""
+    """Every step reads the dimension twice, so its text doubles."""
     x = Sym("n").dim
     for _ in range(n):
         x = dims.scaled(x, 1.5) + dims.scaled(x, 1.25) * 3

@@ -1,4 +1,4 @@
-"""The algebra of sizes, compared with plain integer arithmetic over all values of small symbols."""
+"""The algebra of dimensions, compared with integer arithmetic over all values of small symbols."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROW, J, K = Sym("i", extent=N.dim), Sym("j", extent=4), Sym("k", extent=M * 2 + 
 
 @dataclass(frozen=True)
 class Term:
-    """An expression twice: simplified, and as a function that computes it (None: a divisor is 0)."""
+    """An expression in two forms: simplified, and as a function that computes it (None: a divisor is 0)."""
 
     dim: Dim
     value: Callable[[dict[str, int]], int | None]
@@ -106,7 +106,7 @@ def test_always_le_is_never_wrong(a: Term, b: Term):
 
 def test_quotients_and_extrema_are_compared_by_what_they_are_made_of():
     n, m = Sym("n").dim, Sym("m").dim
-    i = Sym("i", extent=(n - 1) // 2 + 1).dim  # windows of one element, two apart
+    i = Sym("i", extent=(n - 1) // 2 + 1).dim  # windows of one element, stride two
     assert dims.always_le(2 * i + 1, n)
     assert dims.always_le(n - 2, 3 * (n // 3))
     assert not dims.always_le(n - 1, 3 * (n // 3))

@@ -1,4 +1,4 @@
-"""Sizes as text: exact round trips, and clean errors for everything else."""
+"""Dimensions as text: exact round trips, and errors with positions for any other text."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_what_is_no_text_or_too_long_is_refused(text: object):
 
 
 def doubled(levels: int) -> Dim:
-    """A size in which each function stands twice in the next one."""
+    """A dimension in which each function occurs twice in the next one."""
     size: Dim = SYMBOLS["n"].dim
     for _ in range(levels):
         size = Expr((((Fn("max", (size, dims.add(size, 1))),), 1),))

@@ -1,4 +1,4 @@
-"""Element types: sizes, NumPy counterparts, packing, and the casting rules every kernel follows."""
+"""Element types: sizes, NumPy counterparts, packing, and the casting rules of all kernels."""
 
 import warnings
 
@@ -82,7 +82,7 @@ def test_unpacking_gives_back_every_number_of_few_bits(t: DataType):
 
 
 @pytest.mark.parametrize(
-    ("t", "values", "wanted"),
+    ("t", "values", "expected"),
     [
         (DataType.UINT64, [3.9, -1.0, 1e30, np.nan], [3, 0, 2**64 - 1, 0]),
         (DataType.UINT32, [4294967295.0, 4294967296.0, -0.5], [2**32 - 1, 2**32 - 1, 0]),
@@ -94,8 +94,8 @@ def test_unpacking_gives_back_every_number_of_few_bits(t: DataType):
         (DataType.DOUBLE, [1 / 3], [1 / 3]),
     ],
 )
-def test_types_that_tensorrt_has_not_are_converted_as_numpy_does(t: DataType, values: list, wanted: list):
-    assert dtype.cast(np.array(values), t).astype(object).tolist() == wanted
+def test_types_that_tensorrt_has_not_are_converted_as_numpy_does(t: DataType, values: list, expected: list):
+    assert dtype.cast(np.array(values), t).astype(object).tolist() == expected
 
 
 @given(st.lists(st.integers(-8, 7)))

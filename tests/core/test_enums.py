@@ -1,4 +1,4 @@
-"""Enums look like pybind11 enums and carry the published numbers."""
+"""Enums behave like pybind11 enums and have the published numbers."""
 
 import pickle
 

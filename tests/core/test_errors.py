@@ -1,4 +1,4 @@
-"""The exception tree, the table of codes, and the switches that decide whether errors are raised."""
+"""The exception tree, the table of codes, and the switches that turn errors into exceptions."""
 
 import pickle
 import threading

@@ -1,4 +1,4 @@
-"""The description of a machine: what is found of it, what a file changes."""
+"""The description of a machine: detected properties, and those that a file overrides."""
 
 import os
 from dataclasses import replace
@@ -14,7 +14,7 @@ KB, MB = 1 << 10, 1 << 20
 
 
 def tables(folder, *caches):
-    """The system's tables of caches: type, level, size, line, who shares it."""
+    """The system's tables of caches: type, level, size, line, sharing processors."""
     for n, cache in enumerate(caches):
         (folder / f"index{n}").mkdir(parents=True)
         for name, value in zip(NAMES, cache, strict=True):

@@ -1,4 +1,4 @@
-"""Large pages: what lies in memory stays as it is."""
+"""Large pages leave the content of memory unchanged."""
 
 import numpy as np
 import pytest

@@ -1,6 +1,6 @@
 """Every enum has the published members with the published numbers: those of 10.16, and the members of 11.
 
-`published_enums.txt` lists them from NVIDIA's Apache-2.0 headers and binding sources, one enum a line.
+`published_enums.txt` lists them, one enum per line, from NVIDIA's Apache-2.0 headers and binding sources.
 """
 
 from pathlib import Path

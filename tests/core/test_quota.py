@@ -1,4 +1,5 @@
-"""How many processors a process may use, read off folders as the kernel shows them."""
+"""The number of processors that a process may use, read from cgroup directories as the kernel
+presents them."""
 
 import os
 from pathlib import Path
@@ -22,7 +23,7 @@ def put(root: Path, files: dict[str, str]) -> Path:
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch) -> Path:
-    """A folder that stands for /, on a machine where eight processors are free."""
+    """A directory that replaces /, on a machine with eight processors available."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
     return tmp_path
 

@@ -1,4 +1,5 @@
-"""The generator's modules, a cache that is thrown away, and a registry without what programs register."""
+"""The modules of the generator, a temporary cache, and a registry that forgets the creators of each
+program."""
 
 import sys
 from pathlib import Path
@@ -7,7 +8,7 @@ import pytest
 
 import anyrt as trt
 
-collect_ignore = ["programs"]  # read by type checkers, not by pytest
+collect_ignore = ["programs"]  # for type checkers, not for pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -20,7 +21,7 @@ def docgen(tmp_path, monkeypatch):
 
 @pytest.fixture(autouse=True)
 def registry():
-    """Creators of plug-ins that a program registers go with it."""
+    """Restore the registry after a program registered plug-in creators."""
     result = trt.get_plugin_registry()
     before = result.all_creators
     yield

@@ -1,4 +1,4 @@
-"""Generated documents and the type stub are current; what documents name and link exists."""
+"""Generated documents and the type stub are current; names and links in documents exist."""
 
 import re
 from pathlib import Path
@@ -69,7 +69,7 @@ def test_links_lead_somewhere(path):
 def test_files_and_folders_that_are_named_exist(name):
     named = re.findall(r"`((?:src/anyrt/)?[a-z_]+/(?:[a-z_]+/)*(?:[a-z_]+\.py)?)`", (ROOT / name).read_text())
     places = {n: [ROOT / n, ROOT / "src/anyrt" / n] for n in named}
-    absent = {"ops/softmax.py", "backends/cuda/"}  # said not to be there
+    absent = {"ops/softmax.py", "backends/cuda/"}  # listed as missing
     assert {n for n, result in places.items() if not any(p.exists() for p in result)} <= absent
 
 

@@ -1,4 +1,4 @@
-"""Pages of commands are written again with what these print; `make check` does it with docs/first_hour.md."""
+"""Regenerating pages of commands with the commands' output; `make check` does it with docs/first_hour.md."""
 
 import pytest
 

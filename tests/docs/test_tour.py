@@ -1,4 +1,5 @@
-"""The programs in documents (the tour, the README, the pages of operators) print what stands below them."""
+"""The programs in documents (the tour, the README, the pages of operators) print the output shown
+below them."""
 
 from pathlib import Path
 
@@ -8,10 +9,10 @@ from anyrt.ops import REMOVED
 from tests.sampling import sample
 
 ROOT = Path(__file__).resolve().parents[2]
-# Programs for an older API run in a process of their own (tests/compat/test_api86.py).
+# Programs for an older API run in a separate process (tests/compat/test_api86.py).
 WITHOUT = {"index", *(op.layer.name.lower() for op in REMOVED)}
 PAGES = sorted(p for p in (ROOT / "docs/operators").glob("*.md") if p.stem not in WITHOUT)
-# `make check` makes each page of an operator again, and compares.
+# `make check` regenerates each page of an operator and compares.
 PROGRAMS = [ROOT / "docs/tour.md", ROOT / "README.md", *sample(PAGES, 10)]
 
 

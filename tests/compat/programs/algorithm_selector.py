@@ -1,4 +1,4 @@
-"""Choose algorithms by rules: note all choices, take them again by name, leave one out, and report.
+"""Choose algorithms by rules: record all choices, repeat them by name, exclude one, and report.
 
 usage: algorithm_selector.py
 """
@@ -10,7 +10,7 @@ TRT_LOGGER = trt.Logger(trt.Logger.ERROR)
 
 
 class Note(trt.IAlgorithmSelector):
-    """Takes what the builder would, and writes down what there was."""
+    """Takes the builder's choice and records the alternatives."""
 
     def __init__(self):
         trt.IAlgorithmSelector.__init__(self)
@@ -40,11 +40,11 @@ class Note(trt.IAlgorithmSelector):
 class Replay(trt.IAlgorithmSelector):
     def __init__(self, expected):
         super().__init__()
-        self.wanted, self.taken = expected, {}
+        self.expected, self.taken = expected, {}
 
     def select_algorithms(self, context, choices):
         keys = [(c.algorithm_variant.implementation, c.algorithm_variant.tactic) for c in choices]
-        return [keys.index(self.wanted[context.name])]
+        return [keys.index(self.expected[context.name])]
 
     def report_algorithms(self, contexts, choices):
         for context, choice in zip(contexts, choices, strict=True):
@@ -86,10 +86,10 @@ def main():
     replay = Replay(note.taken)
     np.testing.assert_array_equal(infer(build(replay)), y)
     assert replay.taken == note.taken
-    # Every layer that offers a choice, by its last one.
+    # The last choice of every layer that has several.
     other = Replay({name: choices[-1] for name, choices in note.seen.items()})
     np.testing.assert_allclose(infer(build(other)), y, rtol=1e-4, atol=1e-4)
-    assert other.taken == other.wanted
+    assert other.taken == other.expected
     print({name: len(choices) for name, choices in note.seen.items()})
     print("PASSED")
 

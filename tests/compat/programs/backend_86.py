@@ -1,4 +1,4 @@
-"""Bindings as objects over arrays of pycuda, as backends for ONNX have them."""
+"""Bindings as objects over pycuda arrays, as in backends for ONNX."""
 
 import numpy as np
 import pycuda.autoinit

@@ -1,5 +1,5 @@
-"""Build an INT8 engine with an entropy calibrator over pycuda, its cache in a file, layers kept in FP32, and
-tactics that are written down and chosen again.
+"""Build an INT8 engine with an entropy calibrator over pycuda and a cache file; some layers stay FP32, and
+tactics are recorded and selected again.
 
 usage: calibrate.py CACHE
 """
@@ -55,12 +55,12 @@ class EntropyCalibrator(trt.IInt8EntropyCalibrator2):
 class TacticRecorder(trt.IAlgorithmSelector):
     def __init__(self, expected=None):
         trt.IAlgorithmSelector.__init__(self)
-        self.wanted, self.chosen = expected, {}
+        self.expected, self.chosen = expected, {}
 
     def select_algorithms(self, context, choices):
-        if self.wanted is None:
+        if self.expected is None:
             return list(range(len(choices)))
-        tactic = self.wanted[context.name]
+        tactic = self.expected[context.name]
         return [i for i, c in enumerate(choices) if c.algorithm_variant.tactic == tactic]
 
     def report_algorithms(self, contexts, choices):

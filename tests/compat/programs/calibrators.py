@@ -1,4 +1,4 @@
-"""INT8 by each kind of calibrator over a dataset, with a cache for each, held to the network in FP32.
+"""INT8 with each kind of calibrator over a dataset and a cache for each; results are compared with FP32.
 
 usage: calibrators.py DIRECTORY
 """

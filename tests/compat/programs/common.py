@@ -1,4 +1,4 @@
-"""Buffers and inference in the way many TensorRT programs share them, over cuda-python."""
+"""Buffers and inference as many TensorRT programs share them, over cuda-python."""
 
 import ctypes
 
@@ -70,7 +70,7 @@ def allocate_buffers(engine: trt.ICudaEngine, profile_idx: int | None = None):
     stream = cuda_call(cudart.cudaStreamCreate())
     tensor_names = [engine.get_tensor_name(i) for i in range(engine.num_io_tensors)]
     for binding in tensor_names:
-        # get_tensor_profile_shape gives (min, opt, max); the largest shape decides. Outputs have none.
+        # get_tensor_profile_shape returns (min, opt, max); the largest shape counts. Outputs have none.
         shape = engine.get_tensor_shape(binding)
         if profile_idx is not None and engine.get_tensor_mode(binding) == trt.TensorIOMode.INPUT:
             shape = engine.get_tensor_profile_shape(binding, profile_idx)[-1]

@@ -53,7 +53,7 @@ try:
         options=ProgramOptions(std="c++17", arch=f"sm_{dev.arch}"),
     )
     print(prog.compile("cubin").get_kernel("f"))
-except Exception as err:  # where there is no compiler
+except Exception as err:  # if there is no compiler
     print(type(err), err)
 s.close()
 print("PASSED")

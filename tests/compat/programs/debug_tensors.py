@@ -1,4 +1,4 @@
-"""Watch tensors inside a network by a debug listener that copies them to the host, as they are computed.
+"""Observe tensors inside a network with a debug listener that copies them to the host as they are computed.
 
 usage: debug_tensors.py
 """

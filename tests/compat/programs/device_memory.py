@@ -1,4 +1,4 @@
-"""Memory of contexts that the program gives, one block for several, and an allocator of its own.
+"""Memory for contexts from the program, one block for several contexts, and an allocator of its own.
 
 usage: device_memory.py
 """

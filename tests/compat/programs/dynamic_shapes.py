@@ -1,4 +1,4 @@
-"""An engine that resizes images of any size for another one of a fixed size, one after the other.
+"""An engine that resizes images of any size for another engine with a fixed size, run one after the other.
 
 usage: dynamic_shapes.py
 """
@@ -21,7 +21,7 @@ def check(code):
 
 
 class DeviceBuffer:
-    """Grows when a larger shape comes, through libcudart."""
+    """Device memory that grows for larger shapes, through libcudart."""
 
     def __init__(self, shape, dtype=np.float32):
         self.dtype = np.dtype(dtype)
@@ -82,7 +82,7 @@ def build_prediction(builder):
     network, config = builder.create_network(0), builder.create_builder_config()
     parser = trt.OnnxParser(network, TRT_LOGGER)
     assert parser.parse(model.SerializeToString()), parser.get_error(0)
-    # Other names, and the best class beside the probabilities.
+    # Other names, and the best class next to the probabilities.
     network.get_input(0).shape = trt.Dims([1, 1, SIDE, SIDE])
     best = network.add_topk(network.get_output(0), trt.TopKOperation.MAX, 1, 1 << 1)
     best.get_output(1).name = "class"

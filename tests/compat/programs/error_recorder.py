@@ -1,4 +1,4 @@
-"""An error recorder of one's own on builder, runtime, engine and context: what goes wrong arrives there.
+"""A user-defined error recorder on builder, runtime, engine and context receives their errors.
 
 usage: error_recorder.py
 """

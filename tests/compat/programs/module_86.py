@@ -1,4 +1,4 @@
-"""A module around an engine, and an engine of two profiles, as libraries for TensorRT 8 have them."""
+"""A module around an engine, and an engine of two profiles, as in libraries for TensorRT 8."""
 
 import numpy as np
 import tensorrt as trt
@@ -58,7 +58,7 @@ class TRTModule:
 
 
 def run_profile(engine, selected):
-    """One inference of one profile, whose bindings come after those of the profiles before it."""
+    """One inference with one profile, whose bindings follow those of the previous profiles."""
     rows = RANGES[selected][2][0]
     a, b = np.full((rows, 4), selected, np.float32), np.arange(4, dtype=np.float32)[None]
     per_profile = engine.num_bindings // engine.num_optimization_profiles

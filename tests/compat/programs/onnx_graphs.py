@@ -1,4 +1,4 @@
-"""ONNX models from tuples, which several programs share."""
+"""ONNX models from tuples, for several programs."""
 
 from onnx import TensorProto, helper, numpy_helper
 

@@ -1,4 +1,4 @@
-"""Outputs whose sizes data decide: NonZero and NMS, with allocators that grow, over cuda-python.
+"""Outputs with data-dependent dimensions: NonZero and NMS, with allocators that grow, over cuda-python.
 
 usage: output_allocator.py
 """

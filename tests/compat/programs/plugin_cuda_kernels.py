@@ -1,4 +1,4 @@
-"""A clipped ramp as an IPluginV3 whose kernel, in CUDA's C++, nvrtc or, in another tactic, CuPy compiles.
+"""A clipped ramp as an IPluginV3 with a kernel in CUDA C++; nvrtc compiles it, or CuPy for another tactic.
 
 usage: plugin_cuda_kernels.py
 """
@@ -29,7 +29,7 @@ used = set()
 
 
 def done(answer):
-    """What a call gave behind its code, which is a success."""
+    """The return values of a call after its status code, which must be success."""
     if answer[0].value:
         raise RuntimeError(f"{answer[0].name}")
     return answer[1] if len(answer) == 2 else answer[1:]

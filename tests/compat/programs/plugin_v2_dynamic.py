@@ -47,7 +47,7 @@ class HardSwish(trt.IPluginV2DynamicExt):
 
     def enqueue(self, input_desc, output_desc, inputs, outputs, workspace, stream):
         x = np.empty(tuple(input_desc[0].dims), np.float32)
-        # Through the workspace, as a plug-in would that has an intermediate result.
+        # Through the workspace, as a plug-in with an intermediate result would.
         cuda.memcpy_dtod_async(int(workspace), inputs[0], x.nbytes, cuda.Stream())
         cuda.memcpy_dtoh(x, workspace)
         y = x * np.clip(self.slope * x + 3, 0, 6) / 6

@@ -55,7 +55,7 @@ def calibration_data():
 
 
 def compare(engine, path, tolerance):
-    """Against ONNX Runtime, on data of Polygraphy's own."""
+    """Compare with ONNX Runtime on Polygraphy's data."""
     runners = [TrtRunner(engine), OnnxrtRunner(SessionFromOnnx(path))]
     loader = DataLoader(iterations=3, input_metadata=None)
     results = Comparator.run(runners, data_loader=loader, warm_up=1)

@@ -1,4 +1,4 @@
-"""Processes that are spawned and forked, each with an engine of its own."""
+"""Spawned and forked processes, each with its own engine."""
 
 import multiprocessing as mp
 

@@ -1,4 +1,4 @@
-"""Times of layers by a profiler, and what an engine inspector says of the same layers as JSON and as lines.
+"""Layer times from a profiler, and an engine inspector's description of the same layers as JSON and as lines.
 
 usage: profile_and_inspect.py
 """

@@ -1,4 +1,4 @@
-"""Two profiles and contexts in threads: one for single images, one for batches, with streams of their own.
+"""Two profiles and contexts in threads: one for single images, one for batches, each with its own stream.
 
 usage: profiles_and_contexts.py
 """

@@ -1,4 +1,4 @@
-"""Draw bars of the phases of a build, stop one build in the midst, and build again.
+"""Draw progress bars of the phases of a build, cancel one build, and build again.
 
 usage: progress_monitor.py
 """
@@ -12,7 +12,7 @@ TRT_LOGGER = trt.Logger(trt.Logger.ERROR)
 
 
 class BarMonitor(trt.IProgressMonitor):
-    """One line for each phase that is under way, those inside others indented."""
+    """One line for each active phase; nested phases are indented."""
 
     WIDTH = 20
 

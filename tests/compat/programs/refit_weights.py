@@ -73,7 +73,7 @@ def infer(engine, image):
 
 
 def by_layer(engine, weights):
-    """Some first, the rest as the refitter asks for it."""
+    """Set some weights first, then those that the refitter reports as missing."""
     with trt.Refitter(engine, TRT_LOGGER) as refitter:
         refitter.set_weights("conv1", trt.WeightsRole.KERNEL, weights["conv1.weight"])
         refitter.set_weights("conv1", trt.WeightsRole.BIAS, trt.Weights(weights["conv1.bias"]))

@@ -1,4 +1,4 @@
-"""Small models of ONNX in files, which several programs of the survey load."""
+"""Small ONNX models in files, for several programs of the survey."""
 
 import numpy as np
 import onnx

@@ -59,7 +59,7 @@ class FileReaderV2(trt.IStreamReaderV2):
 
 
 class ShortWriter(trt.IStreamWriter):
-    """Takes nothing, as a full disk."""
+    """Accepts no bytes, like a full disk."""
 
     def write(self, data):
         return 0

@@ -1,4 +1,4 @@
-"""Contexts and streams in queues, which threads and coroutines share."""
+"""Contexts and streams in queues, shared by threads and coroutines."""
 
 import asyncio
 import queue

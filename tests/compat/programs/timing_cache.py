@@ -1,4 +1,4 @@
-"""Keep a timing cache in a file over two builds, combine it with another, and look at what it holds.
+"""Keep a timing cache in a file over two builds, combine it with another, and read its entries.
 
 usage: timing_cache.py FILE
 """

@@ -95,7 +95,7 @@ def main():
         assert np.all(np.array(gpu_ms) <= np.array(wall_ms))
         results.append(trt_engine.host["y"].reshape(args.batch, 3, 64, 64).copy())
 
-    # With asymmetric coordinates and factor 2, every second output pixel is an input pixel.
+    # With asymmetric coordinates and factor 2, every second output pixel equals an input pixel.
     exact = all(np.array_equal(y[:, :, ::2, ::2], np.abs(x)) for y in results)
     print("PASSED" if exact and np.array_equal(*results) else "FAILED")
 

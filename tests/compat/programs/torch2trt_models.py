@@ -91,7 +91,7 @@ class Tagger(nn.Module):
 
 
 def settle(model, batches):
-    """Statistics of batch norms from data, as training leaves them."""
+    """Compute the statistics of batch norms from data, as training does."""
     model.train()
     with torch.no_grad():
         for batch in batches:

@@ -1,4 +1,4 @@
-"""An engine's inference as a graph of CUDA, with tensors of PyTorch."""
+"""Inference of an engine as a CUDA graph, with PyTorch tensors."""
 
 from collections import OrderedDict
 

@@ -1,4 +1,4 @@
-"""A module around an engine, as libraries for PyTorch have it: hooks of state_dict, output allocators."""
+"""A module around an engine, as in libraries for PyTorch: state_dict hooks, output allocators."""
 
 import copy
 import io

@@ -1,4 +1,4 @@
-"""Inference with tensors of PyTorch as device memory, and its streams and events, as on a GPU."""
+"""Inference with PyTorch tensors as device memory, and PyTorch's streams and events, as on a GPU."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""An operator of PyTorch as a layer: what its compilers ask of devices, tensors and plug-ins."""
+"""A PyTorch operator as a layer: the queries of PyTorch's compilers for devices, tensors and plug-ins."""
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ def compute(
 
 
 def build() -> trt.ICudaEngine:
-    """y = 3x, of what the registry says of the plug-in."""
+    """y = 3x, built from the registry's entry of the plug-in."""
     known = QDP_REGISTRY["program::scaled"]
     assert known.aot_impl_func is None
     assert known.input_tensor_names == ["x"]

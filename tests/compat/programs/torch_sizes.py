@@ -1,4 +1,4 @@
-"""A runtime of engines that take sizes from each other, and binds arrays which it holds no longer."""
+"""A runtime for engines that take sizes from each other; it binds arrays whose references it drops."""
 
 import tensorrt as trt
 import torch

@@ -1,5 +1,5 @@
-"""Converts PyTorch modules by running them: functions of torch are hooked, and each call adds layers for its
-tensors, which carry their TensorRT counterparts along as `_trt`.
+"""Converts PyTorch modules by running them: hooked functions of torch add layers for each call. The tensors
+carry their TensorRT counterparts as `_trt`.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ def converter(owner, name):
 
 @contextlib.contextmanager
 def hooked(network):
-    """Functions of torch that also add layers."""
+    """Torch functions that also add layers."""
     kept = [(owner, name, getattr(owner, name)) for owner, name, _ in CONVERTERS]
 
     def wrap(original, convert):

@@ -16,7 +16,7 @@ TRT_LOGGER = trt.Logger(trt.Logger.ERROR)
 
 
 def write_model(path, seed):
-    """Convolutions with batch norms, a pooling over everything, a dense layer."""
+    """Convolutions with batch norms, a global pooling, a dense layer."""
     rng = np.random.default_rng(seed)
     nodes, weights, x, c_in = [], [], "input", 3
 
@@ -125,7 +125,7 @@ def main():
     plain = infer(trt.Runtime(TRT_LOGGER).deserialize_cuda_engine(whole), image)
     engine = refit(stripped, models[0])
     np.testing.assert_array_equal(infer(engine, image), plain)
-    # What is written now holds the weights, unless it is told to leave out those that can be refitted.
+    # The plan now contains the weights unless a flag excludes those that can be refitted.
     config = engine.create_serialization_config()
     config.set_flag(trt.SerializationFlag.EXCLUDE_WEIGHTS)
     again = engine.serialize_with_config(config)

@@ -1,5 +1,5 @@
-"""Export a small YOLO to engines in FP32, FP16 and INT8, with EfficientNMS at the end and a JSON header in
-front of the plan, read them back, and hold them to ONNX Runtime, to suppression in NumPy and to each other.
+"""Export a small YOLO to engines in FP32, FP16 and INT8, with EfficientNMS at the end and a JSON header
+before the plan; load them and compare them with ONNX Runtime, with suppression in NumPy and with each other.
 
 usage: yolo_export.py DIRECTORY [fp32] [fp16] [int8]
 """
@@ -40,7 +40,7 @@ def make_images(count, seed):
 
 
 class EngineCalibrator(trt.IInt8Calibrator):
-    """Feeds batches of a dataset; the algorithm is told by a method, as exporters do that offer several."""
+    """Feeds batches of a dataset; a method returns the algorithm, as in exporters that offer several."""
 
     def __init__(self, dataset, batch, cache):
         trt.IInt8Calibrator.__init__(self)
@@ -135,7 +135,7 @@ class Backend:
                 if (dla := self.metadata.get("dla")) is not None:
                     runtime.DLA_core = int(dla)
             except UnicodeDecodeError:
-                f.seek(0)  # a plan of another program, which has no header
+                f.seek(0)  # a plan of another program without a header
             self.model = runtime.deserialize_cuda_engine(f.read())
         self.context = self.model.create_execution_context()
         is_trt10 = not hasattr(self.model, "num_bindings")
@@ -196,7 +196,7 @@ def nms(boxes, scores):
 
 
 def check_detections(actual, raw):
-    """EfficientNMS gives what suppression in NumPy makes of the boxes and scores."""
+    """Compare the output of EfficientNMS with suppression in NumPy of the same boxes and scores."""
     for i in range(len(actual["num_dets"])):
         want, count = nms(raw["boxes"][i], raw["scores"][i]), int(actual["num_dets"][i, 0])
         assert count == len(want) > 0, (count, len(want))
@@ -206,12 +206,12 @@ def check_detections(actual, raw):
 
 
 def differences(raw, exact):
-    """Of boxes in pixels and of scores, the mean difference from FP32."""
+    """The mean differences of boxes in pixels and of scores from FP32."""
     return tuple(float(np.abs(raw[n] - exact[n]).mean()) for n in ("boxes", "scores"))
 
 
 def export_all(directory, kind, flags, data):
-    """Engines of the model with and without suppression, loaded again."""
+    """Export engines of the model with and without suppression, and load them."""
     backends = []
     for model in ("raw", "nms"):
         file = directory / f"{model}-{kind}.engine"
@@ -247,7 +247,7 @@ def main():
         differs = differences(raw(images), exact)
         print(kind, "differs from FP32 by {:.1e} pixels, {:.1e} of scores".format(*differs))
         assert all(result < limit for result, limit in zip(differs, LIMITS[kind], strict=True))
-        # FP16 is allowed: a processor to which it is no faster computes in float32.
+        # FP16 is permitted: on a processor where it is no faster, AnyRT computes in float32.
         assert all(result > 0 for result in differs) or kind == "fp16"
         assert (nms(images)["num_dets"] > 0).all()
     if "int8" in kinds:

@@ -1,5 +1,5 @@
-"""A small detector in the manner of YOLO as an ONNX model: convolutions with SiLU, parts that are split and
-concatenated, pyramid pooling, an upsampling neck, and heads that give box sides as distributions.
+"""A small YOLO-like detector as an ONNX model: convolutions with SiLU, splits and concatenations, pyramid
+pooling, an upsampling neck, and heads that predict box sides as distributions.
 """
 
 import numpy as np
@@ -10,7 +10,8 @@ BINS, STRIDES = 8, (8, 16)
 
 
 class GraphWriter:
-    """Nodes and initializers of a graph; weights are random with the spread that training starts from."""
+    """Nodes and initializers of a graph; weights are random with the standard deviation of
+    untrained models."""
 
     def __init__(self, seed=0):
         self.nodes, self.initializers = [], []
@@ -49,7 +50,7 @@ class GraphWriter:
         return self.node("Mul", [y, self.node("Sigmoid", [y])])
 
     def c2f(self, x, c_in, c_out):
-        """Two halves; one goes through convolutions with a shortcut, all parts are joined."""
+        """Two halves; one passes through convolutions with a shortcut, then all parts are concatenated."""
         y = self.conv(x, c_in, c_out)
         split = self.const(np.array([c_out // 2] * 2, np.int64), "split")
         a, b = self.node("Split", [y, split], outputs=2, axis=1)
@@ -115,7 +116,7 @@ def body(g, images):
 
 
 def make(classes=4, size=64, batch="batch", nms=None):
-    """The model; with `nms`, a dictionary of EfficientNMS_TRT's attributes, that is its last node."""
+    """The model; its last node is EfficientNMS_TRT with the attributes in `nms`, if given."""
     g = GraphWriter()
     images = helper.make_tensor_value_info("images", TensorProto.FLOAT, [batch, 3, size, size])
     boxes, scores = detect(g, *body(g, "images"), classes, size)

@@ -1,4 +1,4 @@
-"""Export a small YOLO of PyTorch by torch.onnx, build it in FP32, FP16 and INT8, run it on tensors, and
+"""Export a small PyTorch YOLO with torch.onnx, build it in FP32, FP16 and INT8, run it on tensors, and
 compare with PyTorch.
 
 usage: yolo_torch.py DIRECTORY

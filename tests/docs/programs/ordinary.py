@@ -1,4 +1,4 @@
-"""Most of the API in the forms that ordinary programs use; type checkers read it, nothing runs it."""
+"""Most of the API in the forms of ordinary programs; type checkers read this file, no test runs it."""
 
 import io
 import json
