@@ -1,5 +1,5 @@
-"""For all tests: one hypothesis profile, with fixed seeds, no deadline and nothing kept between runs; one
-cache of kernels, compiled as for users; no waiting for the disk; less of what Python does beside the tests.
+"""Configuration of all tests: one hypothesis profile with fixed seeds, no deadline and no database; one
+shared cache of kernels, compiled as for users; no fsync; fewer garbage collections.
 """
 
 import gc
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-# NumPy's threads wait for each other by turning round and round, and tests run side by side: before NumPy.
+# NumPy's BLAS threads busy-wait for each other, and tests run in parallel. Set this before NumPy is imported.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from tests.emulated import emulated
@@ -21,13 +21,13 @@ from tests.sampling import FOUND, everyday
 settings.register_profile("fixed", derandomize=True, deadline=None, database=None, max_examples=20)
 settings.load_profile("fixed")
 
-# Tests start some hundred Pythons. Where the environment forbids to keep what was compiled, each compiles the
-# whole package again, which takes longer than what most of them are started for.
+# Tests start several hundred Python processes. If the environment disables bytecode files, each process
+# compiles the whole package again, which takes longer than most of these processes run.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-# Graphs, kernels and texts are many and have few cycles: to look for these as often as Python does by itself
-# takes a fifteenth of the time. Never to look until a module ends takes gigabytes, where it has many cases.
+# Graphs, kernels and texts are many objects with few cycles. Collecting at Python's default thresholds takes
+# a fifteenth of the time. Collecting only at the end of a module takes gigabytes for modules with many cases.
 gc.set_threshold(500_000, 20, 1_000)
 LITTLE = 100_000  # objects
 
@@ -40,19 +40,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def _processor(request: pytest.FixtureRequest) -> Iterator[None]:
-    """That of this machine, or an emulated one."""
+    """Use this machine's processor, or an emulated one."""
     with emulated() if request.config.getoption("emulated") else nullcontext():
         yield
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """All tests there are, before any are left out: a test of samples looks at them."""
+    """Record all tests before any are deselected: a test of the samples reads them."""
     item.config.stash.setdefault(FOUND, []).append(item)
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of sampled tests some cases; all of one that is asked for by name."""
+    """Select some cases of each sampled test; all cases of a test named on the command line."""
     if config.getoption("emulated"):
         reason = "it is about the processor of this machine"
         for item in (i for i in items if i.get_closest_marker("here") is not None):
@@ -66,14 +66,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Ten thousand tests live until the end: nobody need look at them again."""
+    """Freeze the ten thousand test items, which live until the end, so that no collection visits them."""
     gc.freeze()
 
 
 @pytest.fixture(autouse=True, scope="session")
 def cache_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Where kernels of all tests, and of processes that they start, are kept: all of a run share it.
-    Nothing is ever kept where users keep theirs."""
+    """The kernel cache of all tests and of the processes that they start. All workers of a run share it.
+    Tests never write to the user's cache."""
     base = tmp_path_factory.getbasetemp()
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache"
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -84,8 +84,8 @@ def cache_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(autouse=True, scope="module")
 def _no_looking_at_what_stays() -> Iterator[None]:
-    """What is left of modules lives to the end, and each look at all of it would take a second. Small modules
-    leave little to look for."""
+    """Freeze the objects that survive a module: visiting all of them takes a second per collection. Small
+    modules leave little to collect."""
     yield
     if gc.get_count()[0] > LITTLE:
         gc.collect()
@@ -94,7 +94,8 @@ def _no_looking_at_what_stays() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def _no_waiting_for_the_disk() -> Iterator[None]:
-    """Thousands of small files are written to folders that are thrown away; each wait takes milliseconds."""
+    """Skip fsync: tests write thousands of small files to temporary folders, and each fsync takes
+    milliseconds."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda handle: None)
         yield
@@ -102,8 +103,8 @@ def _no_waiting_for_the_disk() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def _one_process_compiles() -> Iterator[None]:
-    """Other tests use the other processors, where one more process would only wait for its turn.
-    `codegen/test_workers.py` and the processes that tests start have workers."""
+    """Compile in one process: other tests use the other processors. `codegen/test_workers.py` and the
+    processes that tests start use workers."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("anyrt.codegen.workers.processors", lambda: 1)
         yield
@@ -111,7 +112,8 @@ def _one_process_compiles() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _registry_as_before():
-    """Creators of plug-ins that a test registers, TensorRT's own among them, are found by no other one."""
+    """Restore the registry, so that no test finds plug-in creators, TensorRT's own included, that another
+    registered."""
     before = _creators().copy()
     yield
     if (now := _creators()) != before:
@@ -120,6 +122,6 @@ def _registry_as_before():
 
 
 def _creators() -> dict[object, object]:
-    """Those of the process, where anything has asked for the registry."""
+    """The creators of the process's registry; an empty dictionary if no code has loaded the registry."""
     module = sys.modules.get("anyrt.api.plugins.registry")
     return {} if module is None else module.the_registry()._creators

@@ -1,10 +1,11 @@
-"""AArch64 emulated in this process, by Unicorn: code for it runs as that of the device would.
+"""AArch64 emulated in this process with Unicorn: its code runs as on the device.
 
     with emulated():
         assert verify(lowered, host(), [{}]) == ()
 
-Addresses are those of this process, so that whatever holds addresses of it, an array of arguments say, serves
-as it is. Threads are not emulated: memory would keep an order here that it need not keep elsewhere.
+The emulator uses the addresses of this process, so an array that holds addresses, such as an array of
+arguments, works unchanged. Threads are not emulated: the emulator would keep an order of memory accesses that
+hardware does not guarantee.
 """
 
 import bisect
@@ -30,52 +31,52 @@ from tests.mmla import MODELS
 try:
     import unicorn
     from unicorn import arm64_const as arm
-except ImportError:  # an extra of development
+except ImportError:  # an optional dependency for development
     unicorn = arm = None
 
 MISSING = "unicorn is not installed: it comes with the extra dev"
 ARM = forced(Level.NEON)
-SDOT = replace(ARM, features="+dotprod", lacks=ARM.lacks - {"has_sdot"})  # the emulator has it, but not BFDOT
+SDOT = replace(ARM, features="+dotprod", lacks=ARM.lacks - {"has_sdot"})  # emulated, but not BFDOT
 STACK = 1 << 20
-MOST = 1 << 24  # bytes that are mapped at once
+MOST = 1 << 24  # number of bytes mapped at once
 PAGE = 1 << 12
 UNDEFINED = 1  # the number of that exception
 
 
 @contextmanager
 def emulated(processor: Processor = ARM) -> Iterator[None]:
-    """What asks for this machine's processor, or for its device, finds an AArch64."""
+    """Replace this machine's processor and its device by an AArch64."""
     chosen = patch.multiple(processors, host=lambda: processor, choose=lambda level: processor)
     with chosen, patch.object(loader.Backend, "device", lambda backend: Emulated()):
         yield
 
 
 class Emulated(CpuDevice):
-    """Memory of this process, and code that Unicorn runs."""
+    """Memory of this process, and code that Unicorn executes."""
 
     def identity(self) -> str:
-        """That of no machine."""
+        """The identity of no real machine."""
         return "emulated AArch64"
 
     def load(self, compiled: Compiled) -> "EmulatedCode":
-        """An image, where the emulator finds it."""
+        """Load an image where the emulator finds it."""
         return EmulatedCode(super().load(compiled), Machine())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EmulatedCode:
-    """An image for AArch64."""
+    """A loaded AArch64 image."""
 
     code: CpuCode
     machine: "Machine"
 
     def address(self, entry: str) -> int:
-        """Where `entry` begins."""
+        """The address of `entry`."""
         return self.code.address(entry)
 
     def function(self, entry: str, arguments: int) -> Callable[..., int]:
-        """`entry` as a callable of so many 64-bit arguments that gives an int32."""
-        if entry in (WORKER, STOP):  # threads go at once; when Python ends, emulators go before pools do
+        """`entry` as a callable that takes this many 64-bit arguments and returns an int32."""
+        if entry in (WORKER, STOP):  # threads end at once; at Python's exit, emulators end before pools
             return lambda *values: 0
         self.machine.execute(self.code)
         return lambda *values: self.machine.call(self.address(entry), values)
@@ -83,20 +84,20 @@ class EmulatedCode:
 
 @cache
 def _pool() -> CpuCode:
-    """Regions of a pool without threads: run by the caller, one chunk after the other."""
+    """The regions of a pool without threads: the caller runs one chunk after the other."""
     return CpuDevice().load(compile_pool(ARM))
 
 
 class Machine:
-    """A processor: memory of this process is its own as soon as it asks for it."""
+    """A processor. It maps memory of this process on first access."""
 
     def __init__(self) -> None:
         self.uc = unicorn.Uc(unicorn.UC_ARCH_ARM64, unicorn.UC_MODE_ARM)
         self.uc.ctl_set_cpu_model(arm.UC_CPU_ARM64_MAX)
-        self.parts: list[tuple[int, int]] = []  # of memory that it knows, in order
+        self.parts: list[tuple[int, int]] = []  # of the memory that it has mapped, in order
         self.lock = threading.Lock()
         self.stack = np.zeros(STACK, np.uint8)
-        self.system: Callable[..., int] = lambda number, *arguments: 0  # what calls of it give
+        self.system: Callable[..., int] = lambda number, *arguments: 0  # its return value
         self.uc.hook_add(
             unicorn.UC_HOOK_MEM_READ_UNMAPPED | unicorn.UC_HOOK_MEM_WRITE_UNMAPPED,
             lambda uc, access, address, size, value, data: self.find(address),
@@ -105,18 +106,18 @@ class Machine:
         self.execute(_pool())
 
     def execute(self, code: CpuCode) -> None:
-        """Let it run an image."""
+        """Let the processor execute an image."""
         begin = code.base
         if (begin, begin + len(code.pages)) not in self.parts:
             self._map(begin, begin + len(code.pages), unicorn.UC_PROT_READ | unicorn.UC_PROT_EXEC)
 
     def call(self, address: int, arguments: tuple[int, ...]) -> int:
-        """A function's answer. One thread at a time is this processor."""
+        """Call a function and return its value. Only one thread at a time uses this processor."""
         with self.lock:
             return self._call(address, arguments)
 
     def _call(self, address: int, arguments: tuple[int, ...]) -> int:
-        end = _pool().base  # as good as any: a function returns there, and all ends
+        end = _pool().base  # an arbitrary return address: execution stops there
         top = self.stack.ctypes.data + STACK & -16
         registers = {arm.UC_ARM64_REG_SP: top, arm.UC_ARM64_REG_LR: end}
         registers |= {arm.UC_ARM64_REG_X0 + n: x for n, x in enumerate(arguments)}
@@ -132,11 +133,11 @@ class Machine:
                     raise AssertionError(f"{error} at {where:#x}") from error
                 address = _pool().address(
                     PARALLEL
-                )  # a pool of this machine's own code: that of AArch64 instead
+                )  # a pool of this machine's native code: replace it by the AArch64 one
         return (self.uc.reg_read(arm.UC_ARM64_REG_X0) + (1 << 31)) % (1 << 32) - (1 << 31)
 
     def interrupt(self, number: int) -> None:
-        """Have the system called, or compute what the processor has no instruction for."""
+        """Call the system, or compute an instruction that the processor does not support."""
         if number != UNDEFINED:
             return self.answer()
         at = self.uc.reg_read(arm.UC_ARM64_REG_PC)
@@ -151,13 +152,13 @@ class Machine:
         return None
 
     def answer(self) -> None:
-        """Have the system called."""
+        """Call the system."""
         taken = [arm.UC_ARM64_REG_X8, *range(arm.UC_ARM64_REG_X0, arm.UC_ARM64_REG_X0 + 4)]
         answer = self.system(*map(self.uc.reg_read, taken))
         self.uc.reg_write(arm.UC_ARM64_REG_X0, answer)
 
     def find(self, address: int) -> bool:
-        """Map what this process has around an address; False where that is nothing."""
+        """Map the memory of this process around an address; return False if there is none."""
         for line in Path("/proc/self/maps").read_text().splitlines():
             begin, end = (int(x, 16) for x in line.split(" ", 1)[0].split("-"))
             if begin <= address < end:

@@ -1,7 +1,8 @@
-"""SMMLA and BFMMLA: what they compute, for emulators that lack them, and what kernels by them must give.
+"""SMMLA and BFMMLA: their semantics, for emulators without them, and the expected results of kernels that use
+them.
 
-What they compute is as the Arm Architecture Reference Manual says (shared/functions/float/bfloat), where no
-FEAT_EBF16 is asked for; tools/arm64.py holds it to QEMU. Kernels run where the caller's processor is.
+The semantics follow the Arm Architecture Reference Manual (shared/functions/float/bfloat) without FEAT_EBF16;
+tools/arm64.py compares them with QEMU. Kernels run on the caller's processor.
 """
 
 from collections.abc import Callable
@@ -25,19 +26,19 @@ LEAST, MOST = 2.0**-126, 2.0**128  # of the normal range of float32
 
 
 def smmla(total: bytes, a: bytes, b: bytes) -> bytes:
-    """2 × 2 sums and the products of 2 × 8 bytes with 2 × 8."""
+    """Add the products of 2 × 8 bytes with 2 × 8 bytes to 2 × 2 sums."""
     x, y = (np.frombuffer(some, np.int8).reshape(2, 8).astype(np.int32) for some in (a, b))
     return (np.frombuffer(total, np.int32).reshape(2, 2) + x @ y.T).tobytes()
 
 
 def usdot(total: bytes, a: bytes, b: bytes) -> bytes:
-    """Sums and, for each, the products of four bytes without signs with four that have them."""
+    """Add to each sum the products of four unsigned bytes with four signed ones."""
     x, y = np.frombuffer(a, np.uint8).astype(np.int32), np.frombuffer(b, np.int8)
     return (np.frombuffer(total, np.int32) + (x * y).reshape(4, 4).sum(1, dtype=np.int32)).tobytes()
 
 
 def bfmmla(total: bytes, a: bytes, b: bytes) -> bytes:
-    """2 × 2 sums and the products of 2 × 4 bfloat16 with 2 × 4, two of them at a time."""
+    """Add the products of 2 × 4 bfloat16 with 2 × 4 bfloat16 to 2 × 2 sums, two products at a time."""
     sums = np.frombuffer(total, np.float32).reshape(2, 2)
     with np.errstate(all="ignore"):
         x, y = (_bfloats(some).reshape(2, 4).T for some in (a, b))
@@ -48,20 +49,20 @@ def bfmmla(total: bytes, a: bytes, b: bytes) -> bytes:
 
 
 def _bfloats(some: bytes) -> Array:
-    """bfloat16 as float64, those below the normal range as 0."""
+    """bfloat16 as float64; subnormal numbers become 0."""
     bits = np.frombuffer(some, np.uint16).astype(np.uint32) << 16
     return np.where(bits & 0x7F80_0000, bits, bits & 0x8000_0000).view(np.float32).astype(np.float64)
 
 
 def _product(x: Array, y: Array) -> Array:
-    """The products of bfloat16 as float32, which has all of their 16 bits; 0 below the normal range."""
+    """The products of bfloat16 as float32, which holds all of their 16 bits; subnormal products become 0."""
     exact = x * y
     some = np.where(np.abs(exact) < LEAST, exact * 0, exact).astype(np.float32)
     return np.where(np.isnan(some), np.uint32(0x7FC0_0000).view(np.float32), some)
 
 
 def _added(a: Array, b: Array) -> Array:
-    """The sum of float32, exact as that of two float64, rounded."""
+    """The sum of two float32 arrays: exact in float64, then rounded."""
     x, y = (np.where(np.abs(z) < LEAST, z * 0, z).astype(np.float64) for z in (a, b))
     high = x + y
     back = high - x
@@ -70,8 +71,8 @@ def _added(a: Array, b: Array) -> Array:
 
 
 def _odd(high: Array, low: Array | float) -> Array:
-    """high + low as float32: the neighbour whose last bit is 1, unless it is exact; 0 below the normal
-    range."""
+    """high + low as float32, rounded to odd: the neighbour whose last bit is 1, unless the sum is exact;
+    subnormal sums become 0."""
     near, size = high.astype(np.float32), np.abs(high)
     back = near.astype(np.float64)
     same, below = back == high, low * np.sign(high) < 0  # the sum is nearer to 0 than high is
@@ -85,7 +86,7 @@ def _odd(high: Array, low: Array | float) -> Array:
     return np.where(np.isnan(high), np.uint32(0x7FC0_0000), bits).astype(np.uint32).view(np.float32)
 
 
-# By the bits of an instruction that do not name its registers.
+# Keyed by the bits of an instruction that do not name registers.
 MODELS: Final[dict[int, Callable[[bytes, bytes, bytes], bytes]]] = {
     0x4E80A400: smmla,
     0x6E40EC00: bfmmla,
@@ -95,12 +96,12 @@ MODELS: Final[dict[int, Callable[[bytes, bytes, bytes], bytes]]] = {
 
 # ---- kernels ------------------------------------------------------------------------------------
 
-EXTREMES: Final = ((13, 92, 33), (8, 260, 8))  # rows, terms and lanes: odd ones, and whole tiles
+EXTREMES: Final = ((13, 92, 33), (8, 260, 8))  # rows, terms and lanes: odd sizes, and whole tiles
 BFLOAT = np.dtype(ml_dtypes.bfloat16)
 
 
 def multiplied(x: Array, w: Array, machine: Machine) -> Array:
-    """x @ w by the kernel for them."""
+    """x @ w, computed by the kernel for these shapes."""
     dtype, total = (DataType.BF16, "FLOAT") if x.dtype == BFLOAT else (DataType.INT8, "INT32")
     inputs = [b.param(name, some.shape, dtype) for name, some in (("x", x), ("w", w))]
     y = b.contract("mk,kn->mn", *inputs, DataType[total])
@@ -117,7 +118,7 @@ def multiplied(x: Array, w: Array, machine: Machine) -> Array:
 
 
 def largest_bytes(rows: int, terms: int, lanes: int, machine: Machine) -> bool:
-    """Whether sums of the largest bytes, of either sign, are exact."""
+    """Whether sums of the largest bytes of either sign are exact."""
     rng = np.random.default_rng(0)
     x, w = (rng.choice(np.array([-128, -128, 127], np.int8), s) for s in ((rows, terms), (terms, lanes)))
     x[0], w[:, 0] = -128, -128
@@ -125,8 +126,8 @@ def largest_bytes(rows: int, terms: int, lanes: int, machine: Machine) -> bool:
 
 
 def error_of_bfloats(rows: int, terms: int, lanes: int, machine: Machine) -> float:
-    """The largest error of a sum, as a part of its bound: every addition is off by less than 2⁻²³ of its
-    result, and what is below the normal range, factors, products and sums, may be 0."""
+    """The largest error of a sum relative to its bound: every addition may be off by less than 2⁻²³ of its
+    result, and subnormal factors, products and sums may become 0."""
     rng = np.random.default_rng(0)
     x, w = (_spread(rng, s) for s in ((rows, terms), (terms, lanes)))
     result, (p, q) = multiplied(x, w, machine), (some.astype(np.float64) for some in (x, w))
@@ -137,7 +138,7 @@ def error_of_bfloats(rows: int, terms: int, lanes: int, machine: Machine) -> flo
 
 
 def infinities(rows: int, terms: int, lanes: int, machine: Machine) -> bool:
-    """Whether infinities and NaN come through as they do in NumPy."""
+    """Whether infinities and NaN propagate as in NumPy."""
     rng = np.random.default_rng(0)
     x, w = (rng.integers(1, 9, s).astype(BFLOAT) for s in ((rows, terms), (terms, lanes)))
     x[1, 5], x[2, 7], x[3, 1:3], w[9, 4], w[2, 6] = np.inf, np.nan, (np.inf, -np.inf), -np.inf, 0
@@ -147,7 +148,7 @@ def infinities(rows: int, terms: int, lanes: int, machine: Machine) -> bool:
 
 
 def _spread(rng: np.random.Generator, shape: tuple[int, int]) -> Array:
-    """Numbers near 1, very large and very small ones, and those below the normal range."""
+    """Numbers near 1, very large and very small ones, and subnormal ones."""
     sizes = rng.choice([0, 0, 0, 50, -50, -70], shape)
     many = (rng.standard_normal(shape) * 2.0**sizes).astype(BFLOAT)
     many[rng.random(shape) < 0.02] = 3 * 2.0**-130

@@ -1,5 +1,4 @@
-"""What `compiler/` makes and runs of graphs, handed the strategies and the device of this machine, or of the
-emulated one."""
+"""`compiler/` with the strategies and the device of this machine, or of the emulated one."""
 
 from typing import Any
 
@@ -31,12 +30,13 @@ def build(request: BuildRequest) -> bytes:
 
 
 def lower_plan(file: PlanFile, *target: native.Target) -> Lowered:
-    """The kernels of a plan for this machine's target, or another one."""
+    """The kernels of a plan for this machine's target, or for another one."""
     return driver.lower_plan(file, *target or (loader.target(),))
 
 
 def lower(*arguments: Any, **named: Any) -> Lowered:
-    """`native.lower`, with the strategies of this machine's target unless others are named."""
+    """`native.lower` with the strategies of this machine's target, or with those of the `strategies`
+    argument."""
     return native.lower(*arguments, **{"strategies": loader.target().strategies} | named)
 
 
@@ -46,5 +46,5 @@ def load(lowered: Lowered, target: native.Target) -> Loaded:
 
 
 def verify(lowered: Lowered, target: native.Target, *arguments: Any, **named: Any) -> tuple[Mismatch, ...]:
-    """What differs from the interpreter on this machine's device."""
+    """The differences from the interpreter on this machine's device."""
     return verification.verify(lowered, target, loader.device(), *arguments, **named)

@@ -1,5 +1,5 @@
-"""What tests of several files do with a network: name its outputs, build it with all its kernels verified,
-also that each prints to text that parses back to it.
+"""Helpers for networks that several test files use: they name the outputs, build with every kernel verified,
+and check that the text of each kernel parses back to it.
 
 marked(net, y=tensor)
 engine(net, x=((1, 2), (4, 2), (8, 2))).run(x=x)["y"]
@@ -18,20 +18,21 @@ Shapes = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 
 
 def marked(net: trt.INetworkDefinition, **outputs: trt.ITensor) -> None:
-    """Tensors as outputs of these names."""
+    """Mark tensors as outputs with these names."""
     for name, tensor in outputs.items():
         tensor.name = name
         net.mark_output(tensor)
 
 
 def assert_readable(kernel: Kernel) -> None:
-    """It keeps the rules, and its text parses back to it."""
+    """Check that the kernel is valid and that its text parses back to it."""
     assert next(kernel_faults(kernel), None) is None
     assert parsed(print_kernels([kernel])) == (kernel,)
 
 
 def engine(net: trt.INetworkDefinition, **ranges: Shapes) -> trt.ICudaEngine:
-    """The engine; inputs have these least, usual and largest shapes. Raises what a build would log."""
+    """The engine; each input has these minimum, optimum and maximum shapes. Raises the error that a build
+    would log."""
     config = net.builder.create_builder_config()
     config.verify = "full"
     profile = net.builder.create_optimization_profile()

@@ -1,20 +1,20 @@
-"""What the everyday run of the tests leaves out: ANYRT_FUZZ=1 runs all of it, as `make long` does.
+"""Samples of the tests for the daily run. ANYRT_FUZZ=1 runs all cases, as `make long` does.
 
-@pytest.mark.rare  # in a long run alone, as what it repeats is tried every day in another way
+@pytest.mark.rare  # only in a long run, because daily tests cover the same by other means
 
-@pytest.mark.thirds  # in `make long` a third of its cases, which the date says (ANYRT_THIRD=0, 1 or 2)
+@pytest.mark.thirds  # in `make long`, a third of its cases, by date (ANYRT_THIRD=0, 1 or 2)
 
 @pytest.mark.sampled(5)  # a fifth of the cases of a test, or more: see `choose`
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", SHAPES)
 
-for seed in range(tries(20)):  # 20 of them, ANYRT_FUZZ=2000 tries 2000
+for seed in range(tries(20)):  # 20 of them; ANYRT_FUZZ=2000 tries 2000
 for case in sample(CASES, 8):  # an eighth
 
-A sample is fair. Each value of a parameter keeps its share: of k cases that run as many have it as k times
-its share among all cases, within a fifth, or rounded up or down (`fair`). Every pair of values of two
-parameters occurs; a value that only one case has says which case it is, and makes no pairs. To take every
-fifth case would not do: where a parameter has five values, in turn, that is always the same one.
+A sample is fair. Each value of a parameter keeps its share: among k selected cases, the number with this
+value is k times its share of all cases, within a fifth, or rounded up or down (`fair`). Every pair of values
+of two parameters occurs. A value that only one case has identifies the case and forms no pairs. Taking every
+fifth case would not do: if a parameter cycles through five values, every fifth case has the same one.
 """
 
 import os
@@ -31,19 +31,19 @@ from numpy.typing import NDArray
 
 T = TypeVar("T")
 Value = tuple[str, Hashable]
-FAR: Final = 1 << 40  # what a pair counts for, beside which no share does
+FAR: Final = 1 << 40  # weight of a pair, larger than any share
 FUZZ: Final = int(os.environ.get("ANYRT_FUZZ", "0"))
 THIRD: Final = os.environ.get("ANYRT_THIRD", "")
-FOUND: Final = pytest.StashKey[list[pytest.Item]]()  # all tests that a run of pytest has collected
+FOUND: Final = pytest.StashKey[list[pytest.Item]]()  # all tests that pytest has collected
 
 
 def tries(everyday: int) -> int:
-    """How many random cases to try: in a long run as many as it asks for, and no fewer."""
+    """How many random cases to try: at least `count`, and in a long run as many as ANYRT_FUZZ says."""
     return max(FUZZ, everyday)
 
 
 def sample(cases: Sequence[T], stride: int) -> Sequence[T]:
-    """All cases in a long run, otherwise one of `stride`. The parameters of a tuple are its places."""
+    """All cases in a long run, otherwise one of `stride`. The items of a tuple are its parameters."""
     if FUZZ:
         return cases
     places = [tuple(enumerate(case)) if isinstance(case, tuple) else () for case in cases]
@@ -51,13 +51,13 @@ def sample(cases: Sequence[T], stride: int) -> Sequence[T]:
 
 
 def waits(item: pytest.Item) -> bool:
-    """Whether a case is for a long run of another day: which one follows from its name for good."""
+    """Whether a case waits for a long run of another day. Its name determines the day permanently."""
     rotates = FUZZ and THIRD and item.get_closest_marker("thirds") is not None
     return bool(rotates and crc32(item.nodeid.encode()) % 3 != int(THIRD))
 
 
 def everyday(items: Sequence[pytest.Item]) -> Iterator[pytest.Item]:
-    """Of tests in the order of collection, those to run: no `rare` one, of each `sampled` one some cases."""
+    """The tests to run, in the order of collection: no `rare` test, and some cases of each `sampled` test."""
     often = [item for item in items if FUZZ or item.get_closest_marker("rare") is None]
     often = [item for item in often if not waits(item)]
     for _, cases in groupby(often, test_of):
@@ -65,7 +65,7 @@ def everyday(items: Sequence[pytest.Item]) -> Iterator[pytest.Item]:
 
 
 def test_of(item: Any) -> tuple[pytest.Collector, str]:
-    """What all cases of one test have in common."""
+    """The key that all cases of one test share."""
     return item.parent, getattr(item, "originalname", None) or item.name
 
 
@@ -78,12 +78,12 @@ def _some(cases: Sequence[pytest.Item]) -> Iterator[pytest.Item]:
 
 
 def values(case: Any) -> list[Value]:
-    """The values of the parameters of a case."""
+    """The values of a case's parameters."""
     return [_value(name, value) for name, value in case.callspec.params.items()]
 
 
 def _value(name: str, value: object) -> Value:
-    """What equal values have in common; those that cannot be compared are equal where they are one object."""
+    """A key that equal values share; values that cannot be compared are equal if they are the same object."""
     try:
         hash(value)
     except TypeError:
@@ -92,16 +92,16 @@ def _value(name: str, value: object) -> Value:
 
 
 def fair(count: int, expected: float) -> bool:
-    """Whether so many cases are the share that a value should have. There are no fractions of cases."""
+    """Whether this number of cases is a fair share of a value. There are no fractions of cases."""
     return abs(count - expected) < 1 or abs(count - expected) <= 0.2 * expected
 
 
 def choose(cases: Sequence[Sequence[Value]], stride: int) -> list[int]:
-    """Which cases to run, by their values: at least one of `stride`, and a fair sample; always the same ones.
+    """The cases to run, selected by their values: at least one of `stride`, and a fair sample; deterministic.
 
-    One at a time, the case is taken that meets most pairs that are missing, and of these the one whose values
-    are farthest behind their shares. Neighbours are alike, so the part of the list where a case is counts as
-    a value.
+    Greedy selection: each step takes the case with the most missing pairs, and among these the one whose
+    values are farthest behind their shares. Neighbouring cases are alike, so the section of the list that a
+    case is in counts as a value.
     """
     counts = Counter(value for case in cases for value in case)
     shared = [[value for value in case if counts[value] > 1] for case in cases]
@@ -126,7 +126,7 @@ def choose(cases: Sequence[Sequence[Value]], stride: int) -> list[int]:
 
 
 def _table(rows: Sequence[Sequence[Hashable]]) -> NDArray[np.int64]:
-    """A row for each case, with a 1 for everything that it has."""
+    """A row for each case, with a 1 for each of its values and pairs."""
     results = {thing: n for n, thing in enumerate(dict.fromkeys(thing for row in rows for thing in row))}
     table = np.zeros((len(rows), len(results)), np.int64)
     for n, row in enumerate(rows):

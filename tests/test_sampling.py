@@ -1,4 +1,4 @@
-"""What of sampled tests runs every day."""
+"""The cases of sampled tests that run every day."""
 
 from collections import Counter
 from itertools import combinations, groupby
@@ -10,7 +10,7 @@ from tests import sampling
 
 
 def cases(name, params, stride=None, rare=False):
-    """The cases of a test, by the values of its parameters."""
+    """The cases of a test, described by the values of its parameters."""
     marks = {} if stride is None else {"sampled": SimpleNamespace(args=(stride,))}
     marks |= {"rare": SimpleNamespace(args=())} if rare else {}
     return [
@@ -73,7 +73,7 @@ def test_a_fifth_more_or_less_and_the_next_numbers_are_fair(least, expected, mos
 
 
 def met(items):
-    """How many cases have a value, and how many each pair of values."""
+    """The number of cases with each value, and with each pair of values."""
     held = [sampling.values(item) for item in items]
     return Counter(v for case in held for v in case), Counter(
         p for case in held for p in combinations(case, 2)
@@ -81,7 +81,7 @@ def met(items):
 
 
 def unfair(items):
-    """The values and pairs of the cases of one test that its sample does wrong."""
+    """The values and pairs of one test that its sample does not represent fairly."""
     some = list(sampling.everyday(items))
     (values, pairs), (kept, met_pairs) = met(items), met(some)
     expected = {value: count * len(some) / len(items) for value, count in values.items()}
@@ -92,7 +92,7 @@ def unfair(items):
 
 
 def test_every_sampled_test_of_the_suite_has_a_fair_sample(request):
-    """Of all that this run of pytest has found: each value has its share, and every pair is met."""
+    """Over all tests that pytest has collected: each value has its share, and every pair occurs."""
     tests = [list(cases) for _, cases in groupby(request.config.stash[sampling.FOUND], sampling.test_of)]
     marks = [{mark.name for mark in cases[0].iter_markers()} for cases in tests]
     sampled = [
@@ -114,7 +114,7 @@ def test_a_long_run_leaves_nothing_out(monkeypatch):
 @pytest.mark.parametrize("y", [(1, 2), None, "z"])
 @pytest.mark.parametrize(("a", "x"), [(1, "p"), (2, "p"), (3, "q")])
 def test_pytest_tells_which_values_cases_share(request, a, x, y):
-    """Of the nine cases of this test those that run have every value."""
+    """The selected cases of these nine contain every value."""
     same = [i for i in request.session.items if getattr(i, "originalname", "") == request.node.originalname]
     if len(same) > 1:  # a file, not one case by its name
         assert {i.callspec.params["y"] for i in same} == {(1, 2), None, "z"}

@@ -1,4 +1,4 @@
-"""How the source is written, a package at a time: what `ruff` and limits of the whole do not tell."""
+"""Structural limits for each package, beyond `ruff` and the limits for the whole source."""
 
 import ast
 from pathlib import Path
@@ -11,7 +11,8 @@ BRANCHES = (
     *(ast.If, ast.IfExp, ast.For, ast.AsyncFor, ast.While, ast.comprehension),
     *(ast.ExceptHandler, ast.Assert, ast.match_case),
 )
-# The most of 95 % of a package's functions. 9 is wanted of each; one that has more may not get worse.
+# The largest complexity of 95 % of a package's functions. The goal is 9; a package above it must not get
+# worse.
 MOST = {
     "core": 8,
     "ir": 10,
@@ -28,7 +29,7 @@ MOST = {
 
 
 def complexity(function):
-    """McCabe's number: 1 more than the branches; comprehensions, cases, `and` and `or` are some."""
+    """McCabe's complexity: 1 plus the number of branches; comprehensions, cases, `and` and `or` count."""
     result, todo = 1, [*ast.iter_child_nodes(function)]
     while todo:
         node = todo.pop()
@@ -65,9 +66,9 @@ def private_names(tree):
 
 
 def foreign_accesses(text):
-    """Accesses `x._name` of a module to private names that it does not define."""
+    """A module's accesses `x._name` to private names that it does not define."""
     tree = ast.parse(text)
-    own = {*private_names(tree), "_getframe", "_value2member_map_"}  # those two are of Python's own classes
+    own = {*private_names(tree), "_getframe", "_value2member_map_"}  # those two belong to Python
     reads = (node for node in ast.walk(tree) if isinstance(node, ast.Attribute))
     reads = (x for x in reads if not (isinstance(x.value, ast.Name) and x.value.id in ("self", "cls")))
     return [x.attr for x in reads if x.attr[0] == "_" != x.attr[1] and x.attr not in own]
