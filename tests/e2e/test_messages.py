@@ -547,7 +547,7 @@ PROVOKED = {
 }
 
 
-def told(p, code):
+def provoke(p, code):
     """The message, and whether it was raised, where a traceback shows the line."""
     try:
         PROVOKED[code](p)
@@ -561,7 +561,7 @@ def told(p, code):
 
 @pytest.mark.parametrize("code", PROVOKED)
 def test_message_says_where_got_wanted_what_to_do_and_the_line(code, log, tmp_path):
-    message, is_raised = told(Program(log, tmp_path), code)
+    message, is_raised = provoke(Program(log, tmp_path), code)
     match = MESSAGE.fullmatch(message)
     assert match, message
     assert match[1] == code
@@ -581,7 +581,7 @@ def golden():
 
 @pytest.mark.parametrize("code", PROVOKED)
 def test_message_is_the_golden_one(code, log, tmp_path, request):
-    message = steady(told(Program(log, tmp_path), code)[0], tmp_path)
+    message = steady(provoke(Program(log, tmp_path), code)[0], tmp_path)
     if request.config.getoption("renew_messages"):
         lines = {**golden(), code: message}
         GOLDEN.write_text("".join(f"{lines[c]}\n" for c in sorted(lines) if c in PROVOKED))

@@ -125,14 +125,14 @@ KINDS = [
 ]
 
 
-def given(seed):
+def input_of(seed):
     x = np.random.default_rng(seed + 1).standard_normal(SHAPES[seed % 3]) * 2
     return x.astype([*TYPES.values()][seed % 2])
 
 
 def last(engine, seed):
     """The last tensor, as bits."""
-    result = engine.run(x=given(seed))
+    result = engine.run(x=input_of(seed))
     return np.asarray(max(result.items(), key=lambda item: int(item[0][1:]))[1]).view(np.uint16)
 
 
@@ -148,7 +148,7 @@ def test_a_chain_of_half_types_is_the_same_bit_for_bit(log, case):
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_chain_of_half_types_is_what_its_layers_are_on_their_own(log, seed):
-    x, chained = given(seed), chain(log, seed, marks="outputs").run(x=given(seed))
+    x, chained = input_of(seed), chain(log, seed, marks="outputs").run(x=input_of(seed))
     alone = chain(log, seed, apart=True)
     fed = {f"in{name[1:]}": value for name, value in chained.items() if f"in{name[1:]}" in [*alone]}
     result = alone.run(x=x, **fed)

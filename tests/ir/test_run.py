@@ -102,10 +102,10 @@ def test_what_one_turn_writes_the_next_one_reads():
         ran(serial(turn))
 
 
-@pytest.mark.parametrize(("lanes", "found"), [(2, [-1, 0, 2, 2]), (4, [-1, 0, 1, 2])])
-def test_lanes_read_what_the_vector_before_wrote(lanes, found):
+@pytest.mark.parametrize(("lanes", "expected"), [(2, [-1, 0, 2, 2]), (4, [-1, 0, 1, 2])])
+def test_lanes_read_what_the_vector_before_wrote(lanes, expected):
     before = vector(Store(Y, AT, load(Y, P * 4 + maximum(I - 1, 0)) + load(X, AT)))
-    assert ran(before, lanes=lanes)[:4] == found
+    assert ran(before, lanes=lanes)[:4] == expected
 
 
 def test_a_fold_over_a_serial_loop_goes_in_order_from_what_was_there():

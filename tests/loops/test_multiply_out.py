@@ -37,7 +37,7 @@ BOTH = np.einsum("ik,jl->ijkl", ONE_AXIS, ONE_AXIS)
 OTHER = np.where(BOTH == 0.25, 3.0, BOTH)
 
 
-def made(names, text=TEXT, both=BOTH, fuses=True):
+def unrolled(names, text=TEXT, both=BOTH, fuses=True):
     (kernel,) = parse_kernels(text)
     (m,) = (x for x in buffers_of(kernel.body) if x.name == "m")
     return kernel, multiply_out(kernel, names, {m: np.float32(both).reshape(-1)}, fuses)
@@ -57,7 +57,7 @@ def outcome(kernel, x):
 
 @pytest.mark.parametrize("fuses", [True, False])
 def test_rows_of_whole_and_last_turns_are_summed_without_loops(names, fuses):
-    before, after = made(names, fuses=fuses)
+    before, after = unrolled(names, fuses=fuses)
     x = np.random.default_rng(0).integers(-8, 8, 360)
     assert list(kernel_faults(after)) == []
     assert not any(s for s in statements(after.body) if type(s).__name__ == "Fold")
@@ -66,7 +66,7 @@ def test_rows_of_whole_and_last_turns_are_summed_without_loops(names, fuses):
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
 def test_all_sums_of_an_infinity_are_nan(names, value):
-    before, after = made(names)
+    before, after = unrolled(names)
     for place in range(0, 360, 20):
         x = np.ones(360)
         x[place] = value
@@ -76,7 +76,7 @@ def test_all_sums_of_an_infinity_are_nan(names, value):
 
 
 def test_the_matrix_is_not_read(names):
-    _, after = made(names)
+    _, after = unrolled(names)
     assert "m" not in {x.name for x in buffers_of(after.body)}
 
 
@@ -93,7 +93,7 @@ def test_the_matrix_is_not_read(names):
     ],
 )
 def test_other_sums_keep_their_loops(names, text, both, why):
-    _, after = made(names, text, both)
+    _, after = unrolled(names, text, both)
     assert isinstance(after, Fail)
     assert after.reason == why
 

@@ -240,13 +240,13 @@ class Steps:
         if part is not None:
             start = evaluate(part.start, self.sizes)
             got = np.take(got, range(start, start + shape[part.axis]), part.axis)
-        return not differing(got, self.wanted[value], value.dtype).any()
+        return not differing(got, self.expected[value], value.dtype).any()
 
     def shape(self, dims):
         return tuple(evaluate(d, self.sizes) for d in dims)
 
     @cached_property
-    def wanted(self):
+    def expected(self):
         values = (self.launch.group.root, *(v for v, _ in self.launch.group.also))
         stored, held = Inside(self.schedule.buffers, self.launch.group.own), {}
         for v in walk(values):

@@ -24,7 +24,7 @@ def of_node(
 ) -> ModelProto:
     """A model of one node; `dynamic`: inputs whose sizes are open."""
 
-    def told(name: str, x: np.ndarray) -> object:
+    def value_info(name: str, x: np.ndarray) -> object:
         kind = helper.np_dtype_to_tensor_dtype(x.dtype)
         sizes = [f"{name}{k}" for k in range(x.ndim)] if name in dynamic else list(x.shape)
         return helper.make_tensor_value_info(name, kind, sizes)
@@ -32,7 +32,7 @@ def of_node(
     outputs = [helper.make_empty_tensor_value_info(n) for n in node.output if n]
     weights = [numpy_helper.from_array(x, n) for n, x in constants.items()]
     graph: GraphProto = helper.make_graph(
-        [node], "g", [told(n, x) for n, x in inputs.items()], outputs, weights
+        [node], "g", [value_info(n, x) for n, x in inputs.items()], outputs, weights
     )
     versions = {"": opset, "ai.onnx.ml": 4}
     sets = [helper.make_opsetid(d, versions.get(d, 1)) for d in dict.fromkeys(["", node.domain])]

@@ -33,7 +33,7 @@ class Coded:
     trt: bool = False
 
     @property
-    def given(self):
+    def arrays(self):
         rng, (low, high) = np.random.default_rng(2), (0, 16) if self.kind in (UINT4, np.uint8) else (-8, 8)
         few = (K // SIZE, N) if self.axis == 0 else (K, N // 16)
         return {
@@ -64,8 +64,8 @@ class Coded:
         sets = [helper.make_opsetid(d, v) for d, v in (("", 21), ("trt", 1))]
         return prepare(helper.make_model(graph, opset_imports=sets)).run({"x": x})[0]
 
-    def wanted(self, inputs):
-        """In float64."""
+    def expected(self, inputs):
+        """The outputs in float64."""
 
         def each(a):
             return np.repeat(a.astype(np.float64), self.wide, self.axis)[:K, :N]
@@ -85,7 +85,7 @@ spelled = pytest.mark.parametrize("coded", SPELLINGS.values(), ids=SPELLINGS)
 
 
 def agrees(coded, inputs, **attributes):
-    expected = coded.wanted(inputs)
+    expected = coded.expected(inputs)
     np.testing.assert_allclose(
         coded.run(inputs, **attributes), expected, rtol=1e-5, atol=1e-4, equal_nan=True
     )
@@ -106,26 +106,26 @@ def refused(code, words, coded, inputs, **attributes):
 @spelled
 @pytest.mark.parametrize("size", [-1, -32, -(1 << 40)])
 def test_blocks_of_fewer_than_no_elements_are_refused(size, coded):
-    refused("AR304", [f"block_size {size}", "0 (no blocks) or more"], coded, coded.given, block_size=size)
+    refused("AR304", [f"block_size {size}", "0 (no blocks) or more"], coded, coded.arrays, block_size=size)
 
 
 @pytest.mark.sampled(4)
 @spelled
 @pytest.mark.parametrize("size", [1, 8, 15, 64, 65, 1 << 40])
 def test_blocks_of_another_number_than_scales_are_refused(size, coded):
-    refused("AR123", [f"blocks of {size}", f"along axis {coded.axis}"], coded, coded.given, block_size=size)
+    refused("AR123", [f"blocks of {size}", f"along axis {coded.axis}"], coded, coded.arrays, block_size=size)
 
 
 @spelled
 @pytest.mark.parametrize("axis", [2, -3, 1 << 40])
 def test_an_axis_that_is_not_there_is_refused(axis, coded):
-    refused("AR304", [f"axis {axis}", "-2 to 1"], coded, coded.given, axis=axis)
+    refused("AR304", [f"axis {axis}", "-2 to 1"], coded, coded.arrays, axis=axis)
 
 
 @spelled
 def test_the_last_block_may_not_be_full(coded):
     part = replace(coded, size=SIZE + 4)  # and 16 + 2 along the other axis
-    agrees(part, part.given)
+    agrees(part, part.arrays)
 
 
 CUT = {
@@ -144,7 +144,7 @@ CUT = {
 @pytest.mark.parametrize(("name", "what"), [("s", "a scale"), ("z", "a zero point")])
 def test_scales_and_zero_points_of_other_shapes_are_refused(name, what, change, sign, coded):
     """Scales below 0 are multiplied by other layers, which ask the same."""
-    inputs = coded.given
+    inputs = coded.arrays
     inputs["s"] *= np.float32(sign)
     inputs[name] = change(inputs[name])
     refused("AR123", [what, f"blocks of {coded.wide}"], coded, inputs)
@@ -157,14 +157,14 @@ def test_scales_and_zero_points_of_other_shapes_are_refused(name, what, change, 
 @spelled
 @pytest.mark.parametrize("other", [np.int8, np.int32, UINT4, np.float16])
 def test_zero_points_of_another_type_than_the_codes_are_refused(other, coded):
-    inputs = coded.given
+    inputs = coded.arrays
     inputs["z"] = abs(inputs["z"].astype(np.int8)).astype(other)
     refused("AR203", [f"a zero point of {np.dtype(other)}", "codes of int4"], coded, inputs)
 
 
 @spelled
 def test_scales_that_are_integers_are_refused(coded):
-    inputs = coded.given
+    inputs = coded.arrays
     inputs["s"] = np.ones(inputs["s"].shape, np.int32)
     refused("AR202", ["a scale of int32", "floats"], coded, inputs)
 
@@ -176,14 +176,14 @@ def test_scales_that_are_integers_are_refused(coded):
 @pytest.mark.parametrize("zeros", [True, False])
 @pytest.mark.parametrize("scale", [0.0, -0.25, np.nan])
 def test_scales_of_0_below_and_nan_give_their_numbers(scale, zeros, coded):
-    inputs = coded.given if zeros else {n: a for n, a in coded.given.items() if n != "z"}
+    inputs = coded.arrays if zeros else {n: a for n, a in coded.arrays.items() if n != "z"}
     inputs["s"][1, 1] = scale
     agrees(coded, inputs)
 
 
 @spelled
 def test_scales_that_are_infinite_are_refused(coded):
-    inputs = coded.given
+    inputs = coded.arrays
     inputs["s"][1, 1] = np.inf
     refused("AR304", ["a scale of inf", "finite"], coded, inputs)
 
@@ -192,9 +192,9 @@ def test_scales_that_are_infinite_are_refused(coded):
 @pytest.mark.parametrize("kind", [INT4, UINT4, np.int8, np.uint8])
 def test_zero_points_are_taken_away_in_every_spelling(kind, coded):
     other = replace(coded, kind=kind)
-    agrees(other, other.given)
+    agrees(other, other.arrays)
 
 
 def test_zeros_of_float32_are_no_zero_point_of_tensorrts_layers():
     coded = SPELLINGS["trt MatMul axis 0"]
-    agrees(coded, coded.given | {"z": np.zeros((K // SIZE, N), np.float32)})
+    agrees(coded, coded.arrays | {"z": np.zeros((K // SIZE, N), np.float32)})

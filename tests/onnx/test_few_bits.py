@@ -60,15 +60,15 @@ class Weights:
         shape = (rows, blocks)
         self.scale = (RNG.uniform(0.01, 0.1, shape) if scale is None else np.full(shape, scale)).astype(dtype)
         self.zero = np.full(shape, float(1 << (bits - 1)))
-        self.given = {"b": self.pack(self.codes).reshape(rows, blocks, -1), "s": self.scale.reshape(-1)}
+        self.inputs = {"b": self.pack(self.codes).reshape(rows, blocks, -1), "s": self.scale.reshape(-1)}
         if zeros == "codes":
             self.zero = RNG.integers(0, 1 << bits, shape)
-            self.given["z"] = self.pack(self.zero.astype(np.uint8)).reshape(-1)
+            self.inputs["z"] = self.pack(self.zero.astype(np.uint8)).reshape(-1)
         if zeros == "numbers":
             self.zero = RNG.uniform(0, (1 << bits) - 1, shape).astype(dtype)
-            self.given["z"] = self.zero
+            self.inputs["z"] = self.zero
         self.block = np.arange(columns) // size
-        self.order = ["x", *self.given]
+        self.order = ["x", *self.inputs]
 
     def pack(self, codes):
         """Codes in bytes, the low ones first; rows are filled up."""
@@ -79,8 +79,8 @@ class Weights:
 
     def ordered(self, block):
         """With the block of each column said."""
-        self.block, self.given["g"] = np.asarray(block)[: self.columns], np.asarray(block, np.int32)
-        self.order = ["x", "b", "s", "z" if "z" in self.given else "", "g"]
+        self.block, self.inputs["g"] = np.asarray(block)[: self.columns], np.asarray(block, np.int32)
+        self.order = ["x", "b", "s", "z" if "z" in self.inputs else "", "g"]
         return self
 
     @property
@@ -103,7 +103,7 @@ class Weights:
         return helper.make_node("MatMulNBits", self.order, ["y"], "node", domain="com.microsoft", **more)
 
     def run(self, x, level=0, dynamic=()):
-        model = of_node(self.node(level), {"x": x}, self.given, 21, dynamic)
+        model = of_node(self.node(level), {"x": x}, self.inputs, 21, dynamic)
         (got,) = prepare(model).run({"x": x})
         assert got.dtype == x.dtype
         return got.astype(np.float64)
@@ -204,8 +204,8 @@ def test_halves_are_computed_in_float32_and_rounded_once(dtype, step, rows, leve
 
 def test_a_bias_is_added_before_rounding():
     w, x = Weights(8, 64, 32, dtype=np.float16), numbers(3, 64, dtype=np.float16)
-    w.given["c"], w.order = numbers(8, dtype=np.float16), ["x", "b", "s", "", "", "c"]
-    expected = x.astype(np.float64) @ w.real + w.given["c"]
+    w.inputs["c"], w.order = numbers(8, dtype=np.float16), ["x", "b", "s", "", "", "c"]
+    expected = x.astype(np.float64) @ w.real + w.inputs["c"]
     assert np.all(np.abs(w.run(x) - expected) <= w.bound(x) + 2.0**-11 * np.abs(expected))
 
 
@@ -241,7 +241,7 @@ def test_the_least_numbers_lose_only_what_a_step_down_has_no_digits_for(rows):
 def test_infinities_and_nan_are_where_the_sums_have_them(rows, bits):
     w, x = Weights(37, 128, 32, bits), numbers(rows, 128)
     w.codes[:5, :] = 1 << (bits - 1)  # weights that are 0
-    w.given["b"] = w.pack(w.codes).reshape(w.given["b"].shape)
+    w.inputs["b"] = w.pack(w.codes).reshape(w.inputs["b"].shape)
     x[0, 3], x[-1, 40], x[rows // 2, 100] = np.inf, -np.inf, np.nan
     with np.errstate(invalid="ignore"):
         expected = x.astype(np.float64) @ w.real
@@ -269,7 +269,7 @@ def test_what_is_not_finite_stays_so_where_rows_are_quantised(rows):
 def test_codes_equal_to_their_zero_points_give_exactly_0(rows, zeros, level):
     w = Weights(37, 128, 32, zeros=zeros)
     w.codes = np.repeat(w.zero, 32, 1).astype(np.uint8)
-    w.given["b"] = w.pack(w.codes).reshape(w.given["b"].shape)
+    w.inputs["b"] = w.pack(w.codes).reshape(w.inputs["b"].shape)
     assert not w.run(numbers(rows, 128) * np.float32(1e30), level).any()
 
 
@@ -302,9 +302,9 @@ def test_the_largest_sums_of_bytes_are_right(zeros, machine, monkeypatch):
     w = Weights(3, 1 << 17, 1 << 16, 8, zeros)
     w.codes[...] = 255
     w.zero[...] = 0 if zeros else 128
-    w.given["b"] = w.pack(w.codes).reshape(w.given["b"].shape)
+    w.inputs["b"] = w.pack(w.codes).reshape(w.inputs["b"].shape)
     if zeros:
-        w.given["z"] = w.zero.astype(np.float32) if zeros == "numbers" else np.zeros(3 * 2, np.uint8)
+        w.inputs["z"] = w.zero.astype(np.float32) if zeros == "numbers" else np.zeros(3 * 2, np.uint8)
     w.agrees(np.ones((1, 1 << 17), np.float32), 4)
 
 
@@ -312,7 +312,7 @@ def test_scales_may_differ_in_sign():
     w = Weights(37, 128, 32, zeros="codes")
     w.scale[::2] *= -1
     w.scale[3] = 0
-    w.given["s"] = w.scale.reshape(-1)
+    w.inputs["s"] = w.scale.reshape(-1)
     w.agrees(numbers(2, 128))
 
 
@@ -349,7 +349,7 @@ def built(w, level=0, rows=1):
     """The plan, and the names of its kernels."""
     builder = anyrt.Builder(anyrt.Logger())
     network = builder.create_network()
-    model = of_node(w.node(level), {"x": np.zeros((rows, w.columns), np.float32)}, w.given, 21)
+    model = of_node(w.node(level), {"x": np.zeros((rows, w.columns), np.float32)}, w.inputs, 21)
     assert anyrt.OnnxParser(network, anyrt.Logger()).parse(model.SerializeToString())
     plan = builder.build_serialized_network(network, builder.create_builder_config())
     engine = anyrt.Runtime(anyrt.Logger()).deserialize_cuda_engine(plan)
@@ -385,7 +385,7 @@ def refused(w, code, *words, attributes=(), x=None):
     )
     x = np.zeros((2, w.columns), np.float32) if x is None else x
     with pytest.raises(AnyrtError) as error:
-        prepare(of_node(node, {"x": x}, w.given, 21))
+        prepare(of_node(node, {"x": x}, w.inputs, 21))
     message = str(error.value)
     assert code in message
     assert all(word in message for word in ("node", *words)), message
@@ -419,7 +419,7 @@ def test_attributes_that_are_missing_are_named(name):
     more = {k: v for k, v in w.attributes().items() if k != name}
     node = helper.make_node("MatMulNBits", w.order, ["y"], "node", domain="com.microsoft", **more)
     with pytest.raises(AnyrtError, match=f"no attribute {name}"):
-        prepare(of_node(node, {"x": np.zeros((2, 64), np.float32)}, w.given, 21))
+        prepare(of_node(node, {"x": np.zeros((2, 64), np.float32)}, w.inputs, 21))
 
 
 @pytest.mark.parametrize(
@@ -430,27 +430,27 @@ def test_attributes_that_are_missing_are_named(name):
 )
 def test_too_few_or_many_are_refused(name, words, change):
     w = Weights(5, 128, 32, zeros="codes")
-    w.given[name] = change(w.given[name])
+    w.inputs[name] = change(w.inputs[name])
     refused(w, "AR123", words)
 
 
 def test_too_many_zero_points_that_are_numbers_are_refused():
     w = Weights(5, 128, 32, zeros="numbers")
-    w.given["z"] = w.given["z"][:4]
+    w.inputs["z"] = w.inputs["z"][:4]
     refused(w, "AR123", "16 zero points", "20, 5 rows of 4")
 
 
 @pytest.mark.parametrize(("name", "what"), [("z", "zero points"), ("s", "scales")])
 def test_rows_of_scales_and_zero_points_that_are_turned_are_refused(name, what):
     w = Weights(5, 128, 32, zeros="numbers")
-    w.given[name] = np.ascontiguousarray(w.given[name].reshape(5, 4).T)
+    w.inputs[name] = np.ascontiguousarray(w.inputs[name].reshape(5, 4).T)
     refused(w, "AR123", f"20 {what} of shape (4, 5)", "5 rows of 4")
 
 
 @pytest.mark.parametrize("zero", [np.nan, np.inf, -np.inf])
 def test_zero_points_that_are_not_finite_are_refused(zero):
     w = Weights(5, 128, 32, zeros="numbers")
-    w.given["z"][1, 2] = zero
+    w.inputs["z"][1, 2] = zero
     refused(w, "AR304", f"a zero point of {zero}", "finite")
 
 
@@ -466,30 +466,30 @@ def test_zero_points_may_be_numbers_beyond_the_codes(zero, level):
 @pytest.mark.parametrize(("name", "what"), [("s", "a scale"), ("c", "a bias"), ("x", "an input")])
 def test_numbers_of_other_types_are_refused(name, what, dtype):
     w = Weights(5, 128, 32)
-    w.given["c"], w.order = np.zeros(5, np.float32), ["x", "b", "s", "", "", "c"]
+    w.inputs["c"], w.order = np.zeros(5, np.float32), ["x", "b", "s", "", "", "c"]
     x = np.zeros((2, 128), dtype if name == "x" else np.float32)
     if name != "x":
-        w.given[name] = w.given[name].astype(dtype)
+        w.inputs[name] = w.inputs[name].astype(dtype)
     refused(w, "AR202", f"{what} of {np.dtype(dtype)}", "float32, float16 or bfloat16", x=x)
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (4,), (2, 5), (1, 5)])
 def test_a_bias_of_another_shape_is_refused(shape):
     w = Weights(5, 128, 32)
-    w.given["c"], w.order = np.zeros(shape, np.float32), ["x", "b", "s", "", "", "c"]
+    w.inputs["c"], w.order = np.zeros(shape, np.float32), ["x", "b", "s", "", "", "c"]
     refused(w, "AR123", f"a bias of shape {shape}", "(5,)")
 
 
 def test_weights_of_another_type_are_refused():
     w = Weights(5, 128, 32)
-    w.given["b"] = w.given["b"].astype(np.int32)
+    w.inputs["b"] = w.inputs["b"].astype(np.int32)
     refused(w, "AR202", "weights of int32", "uint8")
 
 
 @pytest.mark.parametrize("scale", [np.nan, np.inf])
 def test_scales_that_are_not_finite_are_refused(scale):
     w = Weights(5, 128, 32)
-    w.given["s"][7] = scale
+    w.inputs["s"][7] = scale
     refused(w, "AR304", f"a scale of {scale}", "finite")
 
 
@@ -502,14 +502,14 @@ def test_an_input_of_another_width_is_refused():
 )
 def test_blocks_of_columns_that_are_not_there_are_refused(order, code):
     w = Weights(5, 128, 32)
-    w.given["g"], w.order = np.asarray(order, np.int32), ["x", "b", "s", "", "g"]
+    w.inputs["g"], w.order = np.asarray(order, np.int32), ["x", "b", "s", "", "g"]
     refused(w, code, "g_idx")
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.bool_, np.uint8])
 def test_blocks_of_columns_are_named_by_int32(dtype):
     w = Weights(5, 128, 32)
-    w.given["g"], w.order = np.zeros(128, dtype), ["x", "b", "s", "", "g"]
+    w.inputs["g"], w.order = np.zeros(128, dtype), ["x", "b", "s", "", "g"]
     refused(w, "AR202", f"g_idx of {np.dtype(dtype)}", "int32")
 
 
@@ -562,7 +562,7 @@ class Built:
 def spellings(w, kind):
     """Models that multiply by the same weights; zero points of the default are left out where that is one."""
     numpy_kind, less = SIGNED[kind]
-    zeros = "z" in w.given or kind == "uint4"
+    zeros = "z" in w.inputs or kind == "uint4"
     codes, zero = ((a.astype(np.int16) - less).astype(numpy_kind) for a in (w.codes, w.zero))
     order = ["c", "s", "z"] if zeros else ["c", "s"]
 
@@ -592,7 +592,7 @@ def spellings(w, kind):
 def test_the_same_weights_have_one_kernel_however_they_are_spelled(rows, zeros, kind):
     w, x = Weights(N, K, SIZE, zeros=zeros), numbers(rows, K)
     w.zero = w.zero.astype(np.int16)
-    inputs = {**w.given}
+    inputs = {**w.inputs}
     if zeros is None and kind == "uint4":  # which says so
         inputs["z"] = w.pack(w.zero.astype(np.uint8)).reshape(-1)
     node = helper.make_node("MatMulNBits", ["x", *inputs], ["y"], domain="com.microsoft", **w.attributes())
@@ -609,7 +609,7 @@ def test_the_same_weights_have_one_kernel_however_they_are_spelled(rows, zeros, 
 def test_what_is_made_of_few_rows_serves_many_panels_of_codes(level, rows, asked):
     """Codes and scales of later blocks are asked for where the sums of blocks are in registers."""
     w = Weights(4096, 512, 32)
-    *_, text = Built.of(model_of([w.node(level)], w.given, rows, 512)).kernels()
+    *_, text = Built.of(model_of([w.node(level)], w.inputs, rows, 512)).kernels()
     assert "0.. < 16 work" in text
     assert text.count("fetch ") == asked
 
@@ -618,7 +618,7 @@ def test_what_is_made_of_few_rows_serves_many_panels_of_codes(level, rows, asked
 @pytest.mark.parametrize(("bits", "shifts"), [(2, [0, 2, 4, 6]), (4, [0, 4]), (8, [])])
 def test_rows_of_int8_are_summed_by_dots_with_codes_of_all_sizes(bits, shifts, zeros):
     w = Weights(256, 512, 32, bits, zeros)
-    *_, text = Built.of(model_of([w.node(4)], w.given, 3, 512)).kernels()
+    *_, text = Built.of(model_of([w.node(4)], w.inputs, 3, 512)).kernels()
     assert [k for k in range(32) if f", {k}:i32), {((1 << bits) - 1) * 0x01010101}:i32)" in text] == shifts
     assert text.count("dot4u(") >= 2  # of the rows' codes, for zero points, and of both
     assert "fma" not in text
@@ -627,7 +627,7 @@ def test_rows_of_int8_are_summed_by_dots_with_codes_of_all_sizes(bits, shifts, z
 @pytest.mark.parametrize(("machine", "copied"), [("avx512", [False, True]), ("avx2", [True, True])])
 def test_codes_of_many_rows_are_decoded_once_or_for_each_of_a_few_tiles(machine, copied):
     w = Weights(256, 512, 32)
-    result = [Built.of(model_of([w.node()], w.given, n, 512)).kernels(machine)[-1] for n in (24, 33)]
+    result = [Built.of(model_of([w.node()], w.inputs, n, 512)).kernels(machine)[-1] for n in (24, 33)]
     lines = ([line.split("=")[0] for line in text.splitlines() if "code(" in line] for text in result)
     assert [any("store" in line for line in some) for some in lines] == copied
 
@@ -647,7 +647,7 @@ def test_layers_that_quantise_rows_have_the_kernels_of_level_4(bits):
     y = network.add_matrix_multiply(rows.get_output(0), left, real.get_output(0), turned).get_output(0)
     y.name = "y"
     network.mark_output(y)
-    layers, plain = Built(builder, network), Built.of(model_of([w.node(4)], w.given, 3))
+    layers, plain = Built(builder, network), Built.of(model_of([w.node(4)], w.inputs, 3))
     assert "dot4u" in plain.kernels()[-1]
     assert layers.kernels() == plain.kernels()
     np.testing.assert_array_equal(layers.engine.run(x=x)["y"], plain.engine.run(x=x)["y"])
@@ -659,8 +659,8 @@ def test_rows_that_several_products_read_are_summed_by_dots(rows, columns):
     ws, x = [Weights(columns, 256, SIZE, 8) for _ in range(3)], numbers(rows, 256)
     inputs, nodes = {}, []
     for k, w in enumerate(ws):
-        inputs |= {f"{name}{k}": array for name, array in w.given.items()}
-        names = ["x", *(f"{name}{k}" for name in w.given)]
+        inputs |= {f"{name}{k}": array for name, array in w.inputs.items()}
+        names = ["x", *(f"{name}{k}" for name in w.inputs)]
         more = {**w.attributes(4)}
         nodes.append(helper.make_node("MatMulNBits", names, [f"y{k}"], domain="com.microsoft", **more))
     nodes.append(helper.make_node("Sum", ["y0", "y1", "y2"], ["y"]))
@@ -682,7 +682,7 @@ def test_layers_of_a_network_have_the_same_kernel():
     y = network.add_matrix_multiply(tensor, left, real.get_output(0), turned).get_output(0)
     y.name = "y"
     network.mark_output(y)
-    layers, plain = Built(builder, network), Built.of(model_of([w.node()], w.given, 3))
+    layers, plain = Built(builder, network), Built.of(model_of([w.node()], w.inputs, 3))
     assert layers.kernels() == plain.kernels()
     np.testing.assert_array_equal(layers.engine.run(x=x)["y"], plain.engine.run(x=x)["y"])
 
@@ -754,7 +754,7 @@ def test_layers_share_codes_with_scales_of_their_own():
         helper.make_node("MatMulNBits", ["x", "b", "t"], ["v"], **more),
         helper.make_node("Sub", ["u", "v"], ["y"]),
     ]
-    got = Built.of(model_of(nodes, {**w.given, "t": other})).engine.run(x=x)["y"]
+    got = Built.of(model_of(nodes, {**w.inputs, "t": other})).engine.run(x=x)["y"]
     first = w.real
     bound = w.bound(x)
     w.scale = other.reshape(w.scale.shape)
@@ -765,7 +765,7 @@ def test_layers_share_codes_with_scales_of_their_own():
 def test_a_refit_gives_the_bits_of_a_new_build(rows):
     """Of scales and of codes, which a network holds under a name."""
 
-    def made(codes, scale):
+    def build(codes, scale):
         network = (builder := anyrt.Builder(anyrt.Logger())).create_network()
         layers = []
         for array, name in ((codes, "codes"), (scale, "scale")):
@@ -786,7 +786,7 @@ def test_a_refit_gives_the_bits_of_a_new_build(rows):
 
     first, second = (Weights(N, K, SIZE) for _ in range(2))
     codes = [(w.codes.astype(np.int16) - 8).astype(ml_dtypes.int4) for w in (first, second)]
-    engine, expected = made(codes[0], first.scale), made(codes[1], second.scale)
+    engine, expected = build(codes[0], first.scale), build(codes[1], second.scale)
     refitter = anyrt.Refitter(engine, anyrt.Logger())
     assert refitter.set_named_weights("codes", anyrt.Weights(codes[1]))
     assert refitter.set_named_weights("scale", anyrt.Weights(second.scale))

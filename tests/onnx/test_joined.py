@@ -32,7 +32,7 @@ MODELS = {
 }  # fmt: skip
 
 
-def given(columns):
+def input_of(columns):
     return {"x": np.random.default_rng(columns).standard_normal((3, 4, columns)).astype(np.float32)}
 
 
@@ -42,12 +42,12 @@ def test_what_follows_branches_of_different_ranks_is_computed_in_them(name):
     model = parser.parse_model(HEAD + text)
     session = anyrt.load(model)
     for columns in possible:
-        expected = ReferenceEvaluator(model).run(None, given(columns))
-        for actual, want in zip(session.run(given(columns)).values(), expected, strict=True):
+        expected = ReferenceEvaluator(model).run(None, input_of(columns))
+        for actual, want in zip(session.run(input_of(columns)).values(), expected, strict=True):
             np.testing.assert_allclose(actual, want, rtol=1e-5)
     for columns in refused:
         with pytest.raises(AnyrtError, match=r"AR410.*choose the other branch, as else_branch cannot run"):
-            session.run(given(columns))
+            session.run(input_of(columns))
 
 
 @pytest.mark.parametrize("rate", [8, 16])
@@ -61,12 +61,12 @@ def test_each_branch_of_a_conditional_has_ranks_of_its_own(rate):
       y = If(is_slow) <then_branch = f () => (yf) {{ {steps.format(16)} yf = Conv(u, w) }},
                        else_branch = g () => (yg) {{ {steps.format(8)} yg = Conv(u, w) }}> }}"""
     session = anyrt.load(model := parser.parse_model(HEAD + text))
-    feeds = {**given(rate), "rate": np.array(rate, np.int64)}
+    feeds = {**input_of(rate), "rate": np.array(rate, np.int64)}
     np.testing.assert_allclose(
         session.run(feeds)["y"], ReferenceEvaluator(model).run(None, feeds)[0], rtol=1e-5
     )
     with pytest.raises(AnyrtError, match="AR410"):
-        session.run({**given(2 * rate), "rate": np.array(rate, np.int64)})
+        session.run({**input_of(2 * rate), "rate": np.array(rate, np.int64)})
 
 
 # Models of which an output has a rank that a run decides, with the columns that x may have.
@@ -103,7 +103,7 @@ def test_a_run_decides_the_rank_of_an_output(name):
     ranks = set()
     for columns in (1, 3, 2, 5, 1):
         for sign in (1, -1):
-            feeds = {"x": np.abs(given(columns)["x"]) * np.float32(sign)}
+            feeds = {"x": np.abs(input_of(columns)["x"]) * np.float32(sign)}
             expected = ReferenceEvaluator(model).run(None, feeds)
             for actual, want in zip(session.run(feeds).values(), expected, strict=True):
                 assert actual.shape == want.shape
@@ -114,7 +114,7 @@ def test_a_run_decides_the_rank_of_an_output(name):
 
 def test_branches_that_are_not_chosen_ask_nothing_of_sizes():
     model = parser.parse_model(HEAD + OUTPUTS["by sizes"])
-    assert anyrt.load(model).run(given(0))["z"].shape == (3, 4, 0)
+    assert anyrt.load(model).run(input_of(0))["z"].shape == (3, 4, 0)
 
 
 class Allocator(anyrt.IOutputAllocator):
@@ -146,7 +146,7 @@ def test_allocators_are_told_the_rank_that_a_run_has_found():
     context, allocator = engine.create_execution_context(), Allocator()
     context.set_output_allocator("z", allocator)
     for columns, shape in ((1, (3, 4)), (2, (3, 4, 2))):
-        x = given(columns)["x"]
+        x = input_of(columns)["x"]
         context.set_input_shape("x", x.shape)
         context.set_tensor_address("x", x.ctypes.data)
         assert context.execute_async_v3(0)
@@ -160,7 +160,7 @@ def test_a_profile_decides_the_rank_of_an_output(columns, shape):
     engine = engine_of(HEAD + OUTPUTS["by sizes"], *sizes)
     assert tuple(engine.get_tensor_shape("z")) == shape
     context = engine.create_execution_context()
-    x, y = given(columns)["x"], np.zeros((3, 4, columns), np.float32)
+    x, y = input_of(columns)["x"], np.zeros((3, 4, columns), np.float32)
     context.set_input_shape("x", x.shape)
     assert tuple(context.get_tensor_shape("z")) == (3, 4, 2)[: len(shape)]
     context.set_tensor_address("x", x.ctypes.data)

@@ -183,13 +183,13 @@ def test_trees_with_leaves_beside_nodes_compute_float64(mode):
     np.testing.assert_array_equal(got, np.where(yes, 1 / 7, 1e300))
 
 
-@pytest.mark.parametrize(("op", "attrs", "wanted"), [
+@pytest.mark.parametrize(("op", "attrs", "expected"), [
     ("Scaler", {"offset": [1.0], "scale": [2.0**30]}, [[2.0**-10]]),
     ("LinearRegressor", {"coefficients": [2.0**30], "intercepts": [-(2.0**30)], "targets": 1}, [[2.0**-10]]),
     ("SVMRegressor", {"kernel_type": "LINEAR", "n_supports": 1, "coefficients": [2.0**30],
                       "support_vectors": [1.0], "rho": [-(2.0**30)]}, [[2.0**-10]]),
 ])  # fmt: skip
-def test_numbers_of_float64_are_rounded_at_the_end(run, op, attrs, wanted):
+def test_numbers_of_float64_are_rounded_at_the_end(run, op, attrs, expected):
     got = run(op, {"x": np.array([[1 + 2.0**-40]])}, domain="ai.onnx.ml", **attrs)
     assert got.dtype == np.float32
-    np.testing.assert_array_equal(got, wanted)
+    np.testing.assert_array_equal(got, expected)

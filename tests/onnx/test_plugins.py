@@ -122,43 +122,43 @@ def test_attributes_that_do_not_fit_are_errors_of_the_node(more, text):
     assert parser.get_error(0).node_name() == "nms"
 
 
-class Told(trt.IPluginCreatorV3One):
-    """Remembers the fields that it is given, and has no plug-in."""
+class Recorder(trt.IPluginCreatorV3One):
+    """Records the fields that it receives, and creates no plug-in."""
 
     def __init__(self):
         trt.IPluginCreatorV3One.__init__(self)
-        self.name, self.plugin_version, self.plugin_namespace = "Told", "2", "ours"
+        self.name, self.plugin_version, self.plugin_namespace = "Recorder", "2", "ours"
         names = "number", "numbers", "real", "reals", "text", "tensor", "missing"
         self.field_names = trt.PluginFieldCollection([trt.PluginField(n) for n in names])
 
     def create_plugin(self, name, fields, phase):
-        self.given = {
+        self.fields = {
             fields[k].name: (fields[k].type.name, fields[k].data.tolist()) for k in range(len(fields))
         }
         return
 
 
 def test_attributes_become_fields_of_a_creator():
-    trt.get_plugin_registry().register_creator(creator := Told(), "ours")
+    trt.get_plugin_registry().register_creator(creator := Recorder(), "ours")
     tensor = helper.make_tensor("t", TensorProto.FLOAT16, [2], [1.0, 2.0])
-    node = helper.make_node("Told", ["x"], ["y"], number=3, numbers=[1, 2], real=0.5, reals=[0.5, 1.5],
+    node = helper.make_node("Recorder", ["x"], ["y"], number=3, numbers=[1, 2], real=0.5, reals=[0.5, 1.5],
                             text="ab", tensor=tensor, other=1, plugin_version="2",
                             plugin_namespace="ours")  # fmt: skip
     _, _, parser = parsed(model([node], {"x": [2]}, ["y"]))
     assert "AR822" in parser.get_error(0).desc()
-    assert creator.given == {
+    assert creator.fields == {
         "number": ("INT32", [3]), "numbers": ("INT32", [1, 2]), "real": ("FLOAT32", [0.5]),
         "reals": ("FLOAT32", [0.5, 1.5]), "text": ("CHAR", [97, 98, 0]), "tensor": ("FLOAT16", [1.0, 2.0]),
     }  # fmt: skip
 
 
 def test_an_exception_of_a_creator_is_an_error_of_the_node():
-    class Broken(Told):
+    class Broken(Recorder):
         def create_plugin(self, name, fields, phase):
             raise KeyError("nothing")
 
     trt.get_plugin_registry().register_creator(Broken(), "ours")
-    node = helper.make_node("Told", ["x"], ["y"], plugin_version="2", plugin_namespace="ours")
+    node = helper.make_node("Recorder", ["x"], ["y"], plugin_version="2", plugin_namespace="ours")
     _, _, parser = parsed(model([node], {"x": [2]}, ["y"]))
     assert "AR824" in parser.get_error(0).desc()
 

@@ -21,16 +21,16 @@ def run(body, **inputs):
     return result
 
 
-@pytest.mark.parametrize(("at", "wanted"), [(0, A), (2, C), (-1, C), (-3, A)])
-def test_a_tensor_of_a_sequence_is_known_by_its_position(at, wanted):
+@pytest.mark.parametrize(("at", "expected"), [(0, A), (2, C), (-1, C), (-3, A)])
+def test_a_tensor_of_a_sequence_is_known_by_its_position(at, expected):
     text = f"{THREE} => (float[2, 2] y) <int64 at = {{{at}}}> {AT}"
-    np.testing.assert_array_equal(run(text, a=A, b=B, c=C), wanted)
+    np.testing.assert_array_equal(run(text, a=A, b=B, c=C), expected)
 
 
-@pytest.mark.parametrize(("at", "wanted"), [(0, A), (2, C), (-1, C), (-3, A)])
-def test_data_choose_among_tensors_of_one_shape(at, wanted):
+@pytest.mark.parametrize(("at", "expected"), [(0, A), (2, C), (-1, C), (-3, A)])
+def test_data_choose_among_tensors_of_one_shape(at, expected):
     text = f"{THREE[:-1]}, int32 at) => (float[2, 2] y) {AT}"
-    np.testing.assert_array_equal(run(text, a=A, b=B, c=C, at=np.array(at, np.int32)), wanted)
+    np.testing.assert_array_equal(run(text, a=A, b=B, c=C, at=np.array(at, np.int32)), expected)
 
 
 def test_a_position_outside_is_told():

@@ -103,7 +103,7 @@ def behind(name, attributes, dtype, expected):
 
 
 @pytest.mark.parametrize(
-    ("name", "attributes", "dtype", "wanted", "got", "fine"),
+    ("name", "attributes", "dtype", "expected", "got", "fine"),
     [
         ("QUANTIZE", "", DataType.INT8, [3, -7], [4, -8], True),
         ("QUANTIZE", "", DataType.INT8, [3, -7], [5, -7], False),
@@ -118,8 +118,8 @@ def behind(name, attributes, dtype, expected):
         ("CAST", "bits=False", DataType.INT32, [7], [8], False),
     ],
 )
-def test_layers_that_tell_the_last_place_may_move_to_neighbours(name, attributes, dtype, wanted, got, fine):
-    known, actual = (np.array(x).astype(numpy_dtype(dtype)) for x in (wanted, got))
+def test_layers_that_tell_the_last_place_may_move_to_neighbours(name, attributes, dtype, expected, got, fine):
+    known, actual = (np.array(x).astype(numpy_dtype(dtype)) for x in (expected, got))
     assert is_last_place(behind(name, attributes, dtype, known), actual) == fine
 
 

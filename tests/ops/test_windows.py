@@ -54,7 +54,7 @@ def test_symbols_leave_nothing_to_check_behind_the_last_window_of_round_up():
 
 
 @pytest.mark.parametrize(
-    ("mode", "by", "wanted"),
+    ("mode", "by", "expected"),
     [
         (PaddingMode.EXPLICIT_ROUND_DOWN, Slide(4, 2), Span(1, 2, 0, 2 * N.dim - 1)),
         (PaddingMode.EXPLICIT_ROUND_UP, Slide(3, 2, 2), Span(1, 2, 0, 2 * N.dim)),
@@ -63,8 +63,8 @@ def test_symbols_leave_nothing_to_check_behind_the_last_window_of_round_up():
         (PaddingMode.SAME_UPPER, Slide(2, 3), Span(0, 0, 0, 3 * N.dim - 1)),
     ],
 )
-def test_deconvolution_cuts_its_padding_off(mode, by, wanted):
-    assert spread(mode, N.dim, by, 1, 2) == wanted
+def test_deconvolution_cuts_its_padding_off(mode, by, expected):
+    assert spread(mode, N.dim, by, 1, 2) == expected
 
 
 @pytest.mark.parametrize("groups", [1, 3])

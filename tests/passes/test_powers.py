@@ -33,7 +33,7 @@ def powered(x: Value, *exponents: float) -> Value:
 
 
 @pytest.mark.parametrize(
-    ("exponent", "wanted"),
+    ("exponent", "expected"),
     [
         (2, ["square"]),
         (3, ["square", "mul"]),
@@ -45,8 +45,8 @@ def powered(x: Value, *exponents: float) -> Value:
         (4, ["pow"]),
     ],
 )
-def test_a_power_becomes(exponent, wanted):
-    assert functions(powered(X, exponent)) == wanted
+def test_a_power_becomes(exponent, expected):
+    assert functions(powered(X, exponent)) == expected
 
 
 def test_a_power_of_what_is_never_below_zero_is_a_root():
@@ -87,7 +87,7 @@ def test_open_sizes_that_may_meet_in_two_ways_keep_the_power():
 
 
 @pytest.mark.parametrize(
-    ("divisors", "wanted"),
+    ("divisors", "expected"),
     [
         ([0.5, 4, -2], ["mul"]),
         ([2.0**126, 2.0**-126, 1], ["mul"]),
@@ -98,6 +98,6 @@ def test_open_sizes_that_may_meet_in_two_ways_keep_the_power():
         ([4], ["div"]),
     ],
 )
-def test_a_quotient_by_powers_of_two_is_a_product(divisors, wanted):
+def test_a_quotient_by_powers_of_two_is_a_product(divisors, expected):
     column = b.const(np.reshape(divisors, (-1, 1)), F)
-    assert functions(b.map_("div", b.param("x", (len(divisors), 6), F), column)) == wanted
+    assert functions(b.map_("div", b.param("x", (len(divisors), 6), F), column)) == expected

@@ -23,7 +23,7 @@ def halved(y):
 
 
 @pytest.mark.parametrize(
-    ("y", "wanted"),
+    ("y", "expected"),
     [
         (b.map_("sigmoid", X), {"sigmoid"}),
         (b.map_("sigmoid", HALF), {"sigmoid_short"}),
@@ -41,8 +41,8 @@ def halved(y):
         (b.map_("div", HALF, halved(ROW)), {"div_short", "cast"}),
     ],
 )
-def test_short_forms(y, wanted):
-    assert functions(y) == wanted
+def test_short_forms(y, expected):
+    assert functions(y) == expected
 
 
 def test_a_result_that_is_an_output_too_keeps_its_form():

@@ -63,8 +63,8 @@ def test_a_run_ends_where_a_condition_on_data_does_not_hold(values):
         assert run.read(low.schedule.buffers[y], I64, (5,)).tolist() == [1, 2, 3, 4, 5]
 
 
-def given(result):
-    """x + 1, and an input of no axes as the condition, or what a branch says of it."""
+def graph_of(result):
+    """x + 1 under a condition: a scalar input, or the result of a branch on it."""
     x, c = b.param("x", (5,), I64), b.param("c", (), I64)
     y = apply(Asserted(RULE), x, result(c))
     return Graph((("x", x), ("c", c)), (("y", b.map_("add", y, b.scalar(1, y))),))
@@ -80,7 +80,7 @@ def branch(c):
 @pytest.mark.parametrize("result", [lambda c: c, branch])
 @pytest.mark.parametrize("value", [FINE, -7])
 def test_a_condition_that_no_kernel_makes_is_judged(result, value):
-    low, run = trial(given(result))
+    low, run = trial(graph_of(result))
     (_, x), (_, c) = low.graph.inputs
     run.write(low.schedule.buffers[x], np.arange(5), I64)
     run.write(low.schedule.buffers[c], np.array(value), I64)

@@ -28,7 +28,7 @@ def t(dtype, *shape):
 
 
 @pytest.mark.parametrize(
-    ("op", "args", "wanted"),
+    ("op", "args", "expected"),
     [
         (Contract((0, 2), (2, 1), (0, 1), F), (t(F, 4, 6), t(F, 6, 5)), t(F, 4, 5)),
         (Contract((0, 2), (2, 1), (1, 0), F), (t(F, N.dim, 6), t(F, 6, 5)), t(F, 5, N.dim)),
@@ -36,8 +36,8 @@ def t(dtype, *shape):
         (Contract((0,), (0,), (0,), F), (t(H, N.dim), t(H, 4)), t(F, 4)),
     ],
 )
-def test_sizes_are_those_of_the_labels_that_are_kept(op, args, wanted):
-    assert op.infer(args) == wanted
+def test_sizes_are_those_of_the_labels_that_are_kept(op, args, expected):
+    assert op.infer(args) == expected
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ def coded():
     return sums, codes(b.map_("mul", b.cast(sums, FLOAT), b.scalar(0.5, b.cast(sums, FLOAT))), INT8)
 
 
-def found(*outputs):
+def narrowest_of(*outputs):
     order = list(walk(outputs))
     readers = {v: [] for v in order}
     for v in order:
@@ -30,14 +30,14 @@ def found(*outputs):
 def test_codes_are_stored_and_not_what_is_made_of_them():
     sums, q = coded()
     y = b.map_("mul", b.cast(q, FLOAT), b.scalar(0.5, b.cast(q, FLOAT)))
-    built = found(y)
+    built = narrowest_of(y)
     assert (built[q], built[y]) == (q, q)
     assert sums not in built
 
 
 def test_sums_that_others_read_are_stored_as_they_are():
     sums, q = coded()
-    assert found(q, b.reduce_("sum", sums, (0,))) == {}
+    assert narrowest_of(q, b.reduce_("sum", sums, (0,))) == {}
 
 
 def test_what_two_contractions_make_belongs_to_neither():
@@ -45,11 +45,11 @@ def test_what_two_contractions_make_belongs_to_neither():
     x, w = (apply(Param(n, Type((8, 8), INT8))) for n in "xv")
     other = b.cast(apply(Contract((0, 1), (1, 2), (0, 2), INT32), x, w), INT8)
     y = b.map_("min", b.cast(p, FLOAT), b.cast(other, FLOAT))
-    built = found(y)
+    built = narrowest_of(y)
     assert (built[p], built[other]) == (p, other)
     assert y not in built
 
 
 def test_floats_of_a_product_are_no_narrower():
     x, w = (apply(Param(n, Type((8, 8), FLOAT))) for n in "xw")
-    assert found(b.map_("abs", apply(Contract((0, 1), (1, 2), (0, 2), FLOAT), x, w))) == {}
+    assert narrowest_of(b.map_("abs", apply(Contract((0, 1), (1, 2), (0, 2), FLOAT), x, w))) == {}

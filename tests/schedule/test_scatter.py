@@ -77,12 +77,12 @@ def test_threads_share_ranges_of_positions_of_what_is_long():
 
 
 def test_data_that_is_transposed_is_copied_as_it_is_read():
-    def made(x, at, u):
+    def scattered(x, at, u):
         return apply(Scatter(0), b.transpose(x, (1, 0)), at, u)
 
     values = [b.param("x", (33, 9), DataType.FLOAT), b.param("at", (4, 33), DataType.INT32)]
     values.append(b.param("u", (4, 33), DataType.FLOAT))
-    graph = Graph(tuple(zip(("x", "at", "u"), values, strict=True)), (("y", made(*values)),), {}, ())
+    graph = Graph(tuple(zip(("x", "at", "u"), values, strict=True)), (("y", scattered(*values)),), {}, ())
     lowering = native.lower(graph, constant_offsets(graph), Sizes({}), machine=REFERENCE)
     assert [k.name for k in lowering.module.kernels] == ["scatter"]
     assert verify(lowering, choose(None), [{}]) == ()

@@ -40,7 +40,7 @@ def classes(lowering: native.Lowered) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("rows", "width", "out", "wanted"),
+    ("rows", "width", "out", "expected"),
     [
         (9, 50, 75, [1]),
         (9, 50, 20, [3]),
@@ -52,9 +52,9 @@ def classes(lowering: native.Lowered) -> list[int]:
         (ROWS.dim, WIDTH.dim, 75, [0, 1, 2, 4]),
     ],
 )
-def test_only_versions_that_may_run_are_written(rows, width, out, wanted):
+def test_only_versions_that_may_run_are_written(rows, width, out, expected):
     lowering = lowered(rows, width, out)
-    assert classes(lowering) == wanted
+    assert classes(lowering) == expected
     sizes = [{ROWS.name: m, WIDTH.name: n} for m, n in ((1, 1), (1, 75), (9, 150), (9, 300), (9, 512))]
     assert verify(lowering, host(), sizes) == ()
 
