@@ -1,11 +1,11 @@
-"""What end-to-end tests share: two threads, a logger and a recorder that remember, a short build."""
+"""Fixtures of end-to-end tests: two threads, a logger and an error recorder that record, a short build."""
 
 import numpy as np
 import pytest
 
 import anyrt as trt
 
-# Executed, not imported by pytest.
+# Executed by a test, not imported by pytest.
 collect_ignore = [
     "programs",
     "photo_chain.py",
@@ -18,7 +18,7 @@ collect_ignore = [
 
 
 class Log(trt.ILogger):
-    """Keeps what is at least a warning."""
+    """Records warnings and errors."""
 
     def __init__(self):
         trt.ILogger.__init__(self)
@@ -30,7 +30,7 @@ class Log(trt.ILogger):
 
 
 class Recorder(trt.IErrorRecorder):
-    """Keeps the pairs of code and text."""
+    """Records pairs of code and text."""
 
     def __init__(self):
         trt.IErrorRecorder.__init__(self)
@@ -100,7 +100,7 @@ def plan_of(builder):
 
 @pytest.fixture
 def engine_of(plan_of, log):
-    """The same, loaded."""
+    """The loaded engine of such a plan."""
 
     def build(network, *outputs, **settings):
         plan = plan_of(network, *outputs, **settings)

@@ -1,5 +1,4 @@
-"""Resizes and convolutions whose input ends where the next page may not be touched: a read beyond it ends
-this process."""
+"""Resizes and convolutions whose input ends at a protected page: a read past the end crashes this process."""
 
 import ctypes
 import mmap
@@ -25,7 +24,7 @@ def resized(shape, mode):
 
 
 def convolved(size):
-    """Each channel with a kernel of its own, and a function of the sums, which fill no whole registers."""
+    """Each channel with its own kernel, and a function of the sums; neither fills whole registers."""
 
     def describe(net, x):
         channels = x.shape[1]
@@ -50,7 +49,7 @@ CASES = [
 
 
 def at_the_end(nbytes):
-    """Address of `nbytes` in front of a page that is not to be touched."""
+    """Address of `nbytes` directly before a protected page."""
     size = (nbytes + PAGE - 1) // PAGE * PAGE
     space = mmap.mmap(-1, size + PAGE)
     start = ctypes.addressof(ctypes.c_char.from_buffer(space))

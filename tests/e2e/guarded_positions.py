@@ -1,5 +1,5 @@
-"""Layers whose positions are data, many of them wild, between pages that may not be touched: a step outside a
-tensor ends this process."""
+"""Layers with data-dependent positions, many out of range, between protected pages: an access outside a
+tensor crashes this process."""
 
 import ctypes
 import mmap
@@ -17,7 +17,7 @@ LOWER = trt.CausalMaskKind.LOWER_RIGHT
 
 
 def between(nbytes, *, at_the_end):
-    """Address of `nbytes` next to a page that is not to be touched, and what keeps them."""
+    """Address of `nbytes` next to a protected page, and the object that owns the memory."""
     size = (nbytes + PAGE - 1) // PAGE * PAGE
     space = mmap.mmap(-1, size + 2 * PAGE)
     start = ctypes.addressof(ctypes.c_char.from_buffer(space))
@@ -35,7 +35,7 @@ def rotary(net, dtype):
 
 
 def cached(net, dtype):
-    """Caches that are written at their ends, and queries of keys of which none is there."""
+    """Cache updates at the ends, and attention with out-of-range lengths."""
     cache, new = net.add_input("cache", dtype, (6, 1, 9, 17)), net.add_input("new", dtype, (6, 1, 2, 17))
     update = net.add_kv_cache_update(cache, new, net.add_input("at", INT64, (6,)), LINEAR)
     query, values = (

@@ -1,6 +1,7 @@
-"""Loads and builds that ask for far more than they bring: prints what came of each, and the peak of memory.
+"""Small plans and networks that demand much memory: prints the outcome of each load or build, and the peak of
+memory.
 
-`python hostile.py`: a line of JSON for each case: [name, answer, megabytes].
+`python hostile.py` prints a line of JSON for each case: [name, outcome, megabytes].
 """
 
 import hashlib
@@ -18,7 +19,7 @@ OPERATION = trt.ElementWiseOperation
 
 
 class Log(trt.ILogger):
-    """Keeps the codes of errors."""
+    """Records the codes of errors."""
 
     def __init__(self):
         trt.ILogger.__init__(self)
@@ -41,9 +42,9 @@ def status(name):
 
 
 def measured(name, act):
-    """Print the answer or the code of the error, and by how many megabytes memory grew at its peak."""
+    """Print the result or the code of the error, and the megabytes by which memory grew at its peak."""
     LOG.codes.clear()
-    Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+    Path("/proc/self/clear_refs").write_text("5")  # reset the peak
     before = status("VmRSS")
     answer = act()
     print(json.dumps([name, "refused" if answer is None else "made", LOG.codes, status("VmHWM") - before]))
@@ -79,7 +80,7 @@ def header_of(plan):
 
 
 def sealed(header, weights, **lies):
-    """A plan with right checksums; `lies` replace numbers of its preamble."""
+    """A plan with valid checksums; `lies` replace numbers of its preamble."""
     start = -(-(128 + len(header)) // 64) * 64
     numbers = {"size": len(header), "start": start, "constants": len(weights), "total": start + len(weights)}
     preamble = b"\x89AnyRT\r\n" + struct.pack("<IIQQQQ16x", FORMAT, 0, *{**numbers, **lies}.values())
@@ -88,7 +89,7 @@ def sealed(header, weights, **lies):
 
 
 def plans():
-    """Plans that were changed by somebody who can compute checksums."""
+    """Plans modified by an attacker who can compute checksums."""
     plan = bytes(built(resized, x=[(1, 2, 1), (2, 2, 5), (3, 2, 9)]))
     header, weights = header_of(plan)
     yield "as it was", plan
@@ -99,7 +100,7 @@ def plans():
         return sealed(json.dumps({**header, **fields}).encode(), weights)
 
     def lonely(graph, shape):
-        """A plan of one output and nothing else."""
+        """A plan with only one output."""
         fields = {key: [] for key in ("symbols", "requirements", "profiles", "layers")}
         y = ["y", "int64", shape, False, False, False, "LINEAR", []]
         return changed(graph, bindings=[y], **fields)
@@ -161,7 +162,7 @@ def enlarged(net):
 
 
 def padded(net):
-    """A constant of one element, with a border of 2^30."""
+    """A constant of one element, padded to 2^30."""
     one = net.add_constant((1, 1), np.ones(1, np.float32)).get_output(0)
     layer = net.add_slice(one, (-5, -5), (1 << 15, 1 << 15), (1, 1))
     layer.mode = trt.SampleMode.FILL
@@ -178,7 +179,7 @@ def giant(net):
 
 
 def squares(net):
-    """A size squared twenty times: a million terms."""
+    """A dimension squared twenty times: a million terms."""
     x = net.add_input("x", F, (-1, -1))
     size = net.add_shape(x).get_output(0)
     size = net.add_reduce(size, trt.ReduceOperation.SUM, 1, True).get_output(0)
@@ -190,7 +191,7 @@ def squares(net):
 
 
 def halves(net):
-    """A length of which half is appended, thirty times: its text doubles each time."""
+    """A resized copy is appended to a tensor, thirty times: the text of its length doubles each time."""
     y = net.add_input("x", F, (1, 1, -1))
     for _ in range(30):
         layer = net.add_resize(y)
@@ -211,7 +212,7 @@ NETWORKS = {
 
 
 if __name__ == "__main__":
-    opened(next(plans())[1])  # so that the memory of what is loaded but once does not count
+    opened(next(plans())[1])  # so that modules loaded only once do not count
     for name, plan in plans():
         measured(name, lambda plan=plan: opened(plan))
     for name, (describe, shapes) in NETWORKS.items():

@@ -1,4 +1,4 @@
-"""What happens to a process around builds and inferences: `python lives.py fork|exit|idle|workers …`."""
+"""Processes around builds and inferences: `python lives.py fork|exit|idle|workers …`."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ X = np.random.default_rng(0).standard_normal((4, 64, 64, 8), np.float32)
 
 
 def engine():
-    """y: x normalised over its last three axes, by a pool of three threads."""
+    """y: x normalised over its last three axes, with a pool of three threads."""
     builder = trt.Builder(LOGGER)
     net = builder.create_network()
     x, one = (net.add_input(n, trt.float32, s) for n, s in (("x", X.shape), ("one", (1, 1, 1, 8))))
@@ -29,7 +29,7 @@ def engine():
 
 
 def fork():
-    """The child of a process that has run goes on running, and so does the parent."""
+    """A process that has run an engine forks; both child and parent continue to run it."""
     run, one = engine().run, np.ones((1, 1, 1, 8), np.float32)
     before = run(x=X, one=one)["y"]
     child = os.fork()
@@ -41,7 +41,7 @@ def fork():
 
 
 def leave():
-    """The interpreter ends while workers sleep and other threads are busy with inferences."""
+    """The interpreter exits while workers sleep and other threads run inferences."""
     run, one = engine().run, np.ones((1, 1, 1, 8), np.float32)
 
     def forever():
@@ -54,7 +54,7 @@ def leave():
 
 
 def idle():
-    """Prints the processor time of half a second in which nothing runs."""
+    """Prints the processor time used in half an idle second."""
     run = engine().run
     run(x=X, one=np.ones((1, 1, 1, 8), np.float32))
     time.sleep(0.05)
@@ -64,7 +64,7 @@ def idle():
 
 
 def slow(stages):
-    """A builder, a network of so many kernels that are slow to compile, and its configuration."""
+    """A builder, a network with this many kernels that compile slowly, and its configuration."""
     builder = trt.Builder(LOGGER)
     net = builder.create_network()
     tensor = net.add_input("x", trt.float32, (-1, -1, -1, -1))
@@ -86,8 +86,8 @@ def slow(stages):
 
 
 def interrupt(plan_file, stages=3000):
-    """Builds something slow and is interrupted from outside."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored
+    """Runs a slow build until it is interrupted from outside."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have set it to ignored
     builder, net, config = slow(int(stages))
     print("running", flush=True)
     plan = builder.build_serialized_network(net, config)
@@ -96,7 +96,7 @@ def interrupt(plan_file, stages=3000):
 
 
 def interrupt_load(plan_file):
-    """Loads a plan that must be compiled, and is interrupted from outside."""
+    """Loads a plan that must be compiled, until it is interrupted from outside."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with open(plan_file, "rb") as file:
         plan = file.read()
@@ -105,9 +105,9 @@ def interrupt_load(plan_file):
 
 
 def caught(plan_file):
-    """Ends in order after Ctrl-C, while LLVM is still at work in a thread."""
+    """Exits normally after Ctrl-C while a thread is still inside LLVM."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    # Python ends with the signal's code when one came while a module was being imported, caught or not.
+    # If the signal arrives during the import of a module, Python exits with the signal's code, caught or not.
     import_module("anyrt.compiler.driver")
     builder, net, config = slow(3000)
     print("running", flush=True)
@@ -119,7 +119,7 @@ def caught(plan_file):
 
 def fork_while_building():
     """Children that build and load, forked while threads of the parent are inside LLVM."""
-    # A child waits for ever for a module that another thread of its parent was importing.
+    # Otherwise a child would wait forever for a module that another thread of its parent was importing.
     import_module("anyrt.compiler.driver")
     builder, net, config = slow(1)
 
@@ -134,7 +134,7 @@ def fork_while_building():
     for _ in range(8):
         children.append(os.fork())
         if children[-1] == 0:
-            signal.alarm(30)  # ends a child that waits for ever
+            signal.alarm(30)  # ends a child that would wait forever
             engine().run(x=X, one=np.ones((1, 1, 1, 8), np.float32))
             os._exit(0)
         time.sleep(0.03)
@@ -143,7 +143,7 @@ def fork_while_building():
 
 
 def workers(asked=None):
-    """Prints how many threads a loaded engine has started besides the caller."""
+    """Prints the number of threads that a loaded engine has started in addition to the caller."""
     builder, net, config = slow(1)
     config.num_threads = asked and int(asked)
     engine = builder.build_engine_with_config(net, config)

@@ -1,4 +1,4 @@
-"""The chain of the first example: a uint8 photograph of any size to normalised planes of 640 x 640.
+"""The network of the first example: a uint8 photograph of any size to normalised planes of 640 x 640.
 
 python photo_chain.py build plan_file       write the plan
 python photo_chain.py run plan_file output  run it without a compiler, write the numbers
@@ -42,7 +42,7 @@ def describe(trt, builder):
 
 
 def expected(photo):
-    """The same in float64."""
+    """The reference in float64."""
     planes = photo[0].transpose(2, 0, 1).astype(np.float64)
     for axis in (1, 2):
         length = planes.shape[axis]
@@ -55,9 +55,9 @@ def expected(photo):
 
 
 def main(action, plan_file, output=None):
-    """See the module."""
+    """See the docstring of the module."""
     if action == "run":
-        sys.modules["llvmlite"] = None  # an import of it fails
+        sys.modules["llvmlite"] = None  # importing it fails
     import anyrt as trt  # after the block
 
     logger = trt.Logger(trt.Logger.WARNING)

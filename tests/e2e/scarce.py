@@ -1,8 +1,8 @@
-"""A process that is short of something: `python scarce.py build|load|refit|calibrate|… …`.
+"""A process that lacks memory, disk or permissions: `python scarce.py build|load|refit|calibrate|… …`.
 
-Prints the lines that a logger hears, then what came of it. Builds, loads and disks take several numbers: a
-process for each, which forks from one that is ready, and prints a line `--` at its end. All modules are
-loaded before a limit is set, so that the limit is met by the library and not by Python's import.
+Prints the log lines, then the outcome. Builds, loads and disks take several numbers: a ready process forks a
+child for each, which prints a line `--` at its end. All modules are imported before a limit is set, so that
+AnyRT and not an import of Python meets the limit.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ NOBODY = 65534
 
 
 class Log(trt.ILogger):
-    """Prints what is at least a warning."""
+    """Prints warnings and errors."""
 
     def log(self, severity, msg):
         if severity <= trt.Logger.WARNING:
@@ -32,7 +32,8 @@ LOG = Log()
 
 
 def build(rows=64, columns=64):
-    """The plan of y: sums of rows, stored between two kernels, as a cubic resize reads each four times."""
+    """The plan of y: sums of rows, stored between two kernels, because a cubic resize reads each
+    four times."""
     builder = trt.Builder(LOG)
     net = builder.create_network()
     x = net.add_input("x", trt.float32, (-1, columns, 2))
@@ -58,14 +59,15 @@ def works(engine):
 
 
 def limit(nbytes):
-    """Let this process have so many bytes of addresses more than it has."""
+    """Limit the address space of this process to `nbytes` more than it uses now."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + nbytes, resource.RLIM_INFINITY))
 
 
 @contextlib.contextmanager
 def limited(nbytes):
-    """The same for a while, and an empty folder: what tidies up afterwards needs memory, too."""
+    """Set the limit for a block, with an empty directory; the cleanup needs memory, too, and runs without the
+    limit."""
     with tempfile.TemporaryDirectory() as folder:
         limit(nbytes)
         yield folder
@@ -77,7 +79,7 @@ def use_cache(path):
 
 
 def each(work, numbers):
-    """`work(number)` in a process of its own for each number."""
+    """Call `work(number)` in a separate process for each number."""
     for number in numbers:
         sys.stdout.flush()
         child = os.fork()
@@ -89,13 +91,13 @@ def each(work, numbers):
 
 
 def short_builds(*megabytes):
-    """Build again with so much memory, into an empty cache."""
+    """Build again with this much memory, into an empty cache."""
     warm_up()
     each(short_build, megabytes)
 
 
 def short_first_builds(*megabytes):
-    """Build for the first time in a process, which loads LLVM, with so much memory."""
+    """Run the first build of a process, which loads LLVM, with this much memory."""
     trt.Builder(LOG)
     each(short_build, megabytes)
 
@@ -107,7 +109,7 @@ def short_build(megabytes):
 
 
 def short_loads(cold, *megabytes):
-    """Load in a process that has not compiled anything, from a warm cache or a cold one."""
+    """Load in a process that has compiled nothing, from a warm cache or an empty one."""
     each(lambda number: short_load(number, cold), megabytes)
 
 
@@ -121,7 +123,7 @@ def short_load(megabytes, cold):
 
 
 def short_context():
-    """Contexts for shapes whose sums alone take 4 GB."""
+    """Create contexts for shapes whose sums alone take 4 GB."""
     engine = load(build(rows=1 << 14, columns=1 << 15))
     limit(1024 * MB)
     print(engine.device_memory_size_v2 >> 20, "MB", engine.create_execution_context())
@@ -135,7 +137,7 @@ def short_context():
 
 
 def short_inference():
-    """A call whose output has no room."""
+    """Run an inference whose output does not fit into memory."""
     engine = load(build(rows=1 << 14, columns=1 << 15))
     x = np.zeros((1 << 10, 1 << 15, 2), np.float32)
     limit(200 * MB)
@@ -160,7 +162,7 @@ def product(weights, flag):
 
 
 def short_refits(*megabytes):
-    """Give an engine of 44 MB of weights others, and run it, whatever came of that."""
+    """Replace the 44 MB of weights of an engine, and run it, whether or not the refit succeeded."""
     old, new = (np.full((3072, 3584), n, np.float32) for n in (1, 2))
     builder, net, config = product(old, trt.BuilderFlag.REFIT)
     engine, x = builder.build_engine_with_config(net, config), np.ones((1, 3072), np.float32)
@@ -169,7 +171,7 @@ def short_refits(*megabytes):
     def refit(number):
         refitter = trt.Refitter(engine, LOG)
         assert refitter.set_weights("w", trt.WeightsRole.CONSTANT, new)
-        taken = []  # what malloc has kept of what was given back
+        taken = []  # memory that was freed and that malloc keeps
         with contextlib.suppress(MemoryError):
             limit(0)
             while True:
@@ -215,7 +217,7 @@ def short_calibrations(*megabytes):
 
 
 def full_disks(*nbytes):
-    """A disk on which no file can be longer than so many bytes."""
+    """A disk on which no file can be longer than `nbytes`."""
     each(full, nbytes)
 
 
@@ -232,8 +234,8 @@ def fill(nbytes):
 
 
 def warm_up():
-    """Load every module, as a build does that is in no cache: the interpreter's own files may be out of
-    another user's reach."""
+    """Import every module, as a build without any cache does: another user may be unable to read the
+    interpreter's files."""
     before = os.environ.get("ANYRT_CACHE_DIR")
     with tempfile.TemporaryDirectory() as folder:
         use_cache(folder)
@@ -244,7 +246,7 @@ def warm_up():
 
 
 def as_nobody(home, cache):
-    """Build and load as a user who owns `cache` alone; the superuser may write anywhere."""
+    """Build and load as a user who owns only `cache`; the superuser may write anywhere."""
     Path(home).chmod(0o777)
     if os.getuid() == 0:
         os.chown(cache, NOBODY, NOBODY)
@@ -258,7 +260,7 @@ def as_nobody(home, cache):
 
 
 def readonly():
-    """A cache directory of one's own in which nothing can be made."""
+    """A cache directory of the user's own that is read-only."""
     warm_up()
     with tempfile.TemporaryDirectory() as home:
         cache = Path(home) / "cache"
@@ -269,7 +271,7 @@ def readonly():
 
 
 def homeless():
-    """A user without a home, as in many containers."""
+    """A user without a home directory, as in many containers."""
     warm_up()
     with tempfile.TemporaryDirectory() as home:
         os.environ["HOME"] = "nowhere"

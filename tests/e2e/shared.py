@@ -1,4 +1,4 @@
-"""Loads a plan, touches its weights, and holds them until nobody writes to it any more."""
+"""Loads a plan, touches its weights, and holds them until its standard input closes."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Numbers of many terms, which rounding must not carry away."""
+"""Sums of many terms: rounding errors must not accumulate."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import pytest
 import anyrt as trt
 
 MANY = 300_000
-TERM = np.float32(0.1)  # as all terms are alike, they are all rounded the same way
+TERM = np.float32(0.1)  # equal terms are all rounded in the same direction
 
 
 @pytest.mark.parametrize("open_sizes", [False, True], ids=["static", "dynamic"])

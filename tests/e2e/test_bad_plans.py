@@ -1,4 +1,4 @@
-"""Plans that were damaged, or made to harm: a code in the log and in the error recorder, and no engine."""
+"""Damaged and malicious plans: an error code in the log and in the error recorder, and no engine."""
 
 import hashlib
 import json
@@ -18,7 +18,7 @@ def x(net, *shape, dtype=F):
 
 
 def sealed(plan, header):
-    """The plan with another header and a checksum that fits: preamble, checksum, header, constants."""
+    """The plan with another header and a valid checksum: preamble, checksum, header, constants."""
     start = -(-(128 + len(header)) // 64) * 64
     old = struct.unpack_from("<QQQQ", plan, 16)
     fields = (len(header), start, old[2], start + old[2])
@@ -141,7 +141,7 @@ def test_plan_that_hides_an_update_is_refused(net, plan_of, log):
 
 
 def shape_values(net, builder, log, change=lambda details: details):
-    """An engine with a shape output, after a change of what its plan says of the output."""
+    """An engine with a shape output, after a change of the output's entry in the plan."""
     sizes = net.add_shape(x(net, -1, 3)).get_output(0)
     sizes.name = "s\nt"
     net.mark_output_for_shapes(sizes)

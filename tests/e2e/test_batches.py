@@ -1,4 +1,5 @@
-"""Batches that the caches of a machine do not hold, which a loop over images computes, to users' programs."""
+"""Batches that exceed the machine's caches, which the engine computes in a loop over images, seen by users'
+programs."""
 
 import json
 
@@ -16,7 +17,7 @@ KERNELS = [
 
 @pytest.fixture
 def small(tmp_path, monkeypatch):
-    """A machine whose last cache holds some images, and not all."""
+    """A machine whose last-level cache holds some but not all images."""
     path = tmp_path / "machine.json"
     path.write_text(json.dumps({"last_bytes": 1 << 16, "costs": {"wake": 1}}))
     monkeypatch.setenv("ANYRT_MACHINE", str(path))

@@ -1,4 +1,4 @@
-"""Builds: stopped, verified, short of memory or disk, and with awkward names."""
+"""Builds that are cancelled or verified, that lack memory or disk, and that have awkward names."""
 
 import errno
 import os
@@ -15,7 +15,7 @@ F = trt.float32
 
 
 class Monitor(trt.IProgressMonitor):
-    """Writes down what it hears, and stops the build after `last` steps."""
+    """Records its calls, and cancels the build after `last` steps."""
 
     def __init__(self, last=99):
         trt.IProgressMonitor.__init__(self)
@@ -43,7 +43,7 @@ def doubled(net, *shape):
 
 
 def stored_between(net, size):
-    """Sums that a cubic resize reads four times each are kept in memory: size x size floats."""
+    """Sums that a cubic resize reads four times each are stored in memory: size x size floats."""
     x = net.add_input("x", F, (size, size, 64))
     total = net.add_reduce(x, trt.ReduceOperation.SUM, 0b100, False).get_output(0)
     resize = net.add_resize(total)
@@ -131,7 +131,7 @@ def test_a_limit_that_allows_a_build_allows_its_contexts(limit, net, builder, lo
 
 @pytest.fixture
 def no_space(monkeypatch, tmp_path):
-    """A cache directory that is empty, and a disk that is full."""
+    """An empty cache directory on a full disk."""
 
     def full(descriptor):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -1,4 +1,5 @@
-"""Normalization, Scale, Activation, Resize, Shuffle: few passes over memory, and a report that says why."""
+"""Normalization, Scale, Activation, Resize, Shuffle: few passes over memory, and a build report with the
+reasons."""
 
 import json
 
@@ -8,7 +9,7 @@ import anyrt as trt
 
 
 def in_float64(x, gain, bias, factors):
-    """The chain by its definition."""
+    """The chain by its definition, in float64."""
     mean, variance = x.mean((2, 3), keepdims=True), x.var((2, 3), keepdims=True)
     y = np.tanh(((x - mean) / np.sqrt(variance + 1e-5) * gain + bias) * factors[:, None, None])
     for axis in (2, 3):

@@ -1,4 +1,4 @@
-"""Loops and conditionals, as programs write them, beside loops of Python."""
+"""Loops and conditionals, compared with loops in Python."""
 
 from functools import reduce
 
@@ -18,7 +18,7 @@ X = np.random.default_rng(1).standard_normal((3, 5)).astype(np.float32)
 
 
 class Writer:
-    """A network with short ways to add layers."""
+    """A network with short methods to add layers."""
 
     def __init__(self, net):
         self.net = net
@@ -55,7 +55,7 @@ def w(net):
 
 
 def prefix_sums(w, x, rows, count, reverse=False):
-    """|x + row 0|, then that and row 1, and so on: the loop, and what a turn makes."""
+    """|x + row 0|, then that and row 1, and so on: the loop, and the result of an iteration."""
     loop = w.net.add_loop()
     state = loop.add_recurrence(x)
     row = loop.add_iterator(rows, 0, reverse).get_output(0)
@@ -116,7 +116,7 @@ def test_more_turns_than_room_are_an_error(w, engine_of, log):
 
 
 def doubled(w, x, limit):
-    """Twice x, as long as its sum is below the limit."""
+    """x doubled until its sum reaches the limit."""
     loop = w.net.add_loop()
     loop.name = "double"
     state = loop.add_recurrence(x)
@@ -180,7 +180,7 @@ def test_states_may_be_exchanged_at_open_and_empty_sizes(w, engine_of):
 
 
 def test_loops_nest_and_read_what_is_around_them(w, engine_of):
-    """Three times the prefix sums of rows, each with x added, which does not change."""
+    """Three times the prefix sums of rows, each with the constant x added."""
     rows, x = w.net.add_input("rows", trt.float32, (3, 4)), w.net.add_input("x", trt.float32, (4,))
     outer = w.net.add_loop()
     state = outer.add_recurrence(rows)
@@ -226,7 +226,7 @@ def test_a_branch_is_taken_at_addresses_that_another_one_was_first_run_with(w, e
 
 
 def test_branches_of_different_sizes_let_the_condition_decide(w, engine_of):
-    """Three rows, or two of them twice; and what follows, of as many rows."""
+    """Three rows, or two of them twice; and the following layers, with that many rows."""
     x, flag = w.net.add_input("x", trt.float32, (3, 5)), w.net.add_input("flag", trt.bool, (1,))
     conditional = w.net.add_if_conditional()
     conditional.set_condition(w.scalar(flag))
@@ -250,7 +250,8 @@ def test_a_condition_that_is_known_leaves_the_other_branch_away(w, engine_of, fl
 
 
 def inside_one_another(w, depth):
-    """x and one for each of `depth` conditionals on `flag`, each in a branch of the one before; else -x."""
+    """Nested conditionals: x plus one for each of `depth` conditionals on `flag`, each in a branch of the
+    previous one; else -x."""
     x, flag = w.net.add_input("x", trt.float32, (3, 5)), w.net.add_input("flag", trt.bool, ())
     inner, now, ends = x, flag, []
     for _ in range(depth):
@@ -269,7 +270,7 @@ def test_conditionals_inside_one_another_build_run_and_load_elsewhere(
     w, plan_of, log, depth, tmp_path, monkeypatch
 ):
     plan = plan_of(w.net, inside_one_another(w, depth))
-    monkeypatch.setenv("ANYRT_CACHE_DIR", str(tmp_path))  # where nothing of it is
+    monkeypatch.setenv("ANYRT_CACHE_DIR", str(tmp_path))  # where no part of it exists
     with trt.strict():
         engine = trt.Runtime(log).deserialize_cuda_engine(plan)
     assert (engine.run(x=X, flag=np.array(True))["y"] == reduce(np.add, [np.float32(1)] * depth, X)).all()
@@ -332,7 +333,8 @@ def test_a_loop_in_a_branch_exchanges_its_states(w, engine_of):
 
 @pytest.mark.parametrize("first", [(3, 5), (3, -1), (-1, -1)])
 def test_a_state_takes_values_whose_sizes_may_be_its_own(w, engine_of, first):
-    """What the first turn gets, and another tensor in the next ones, of open sizes, which are checked."""
+    """The first iteration gets x; the next ones get another tensor of dynamic dimensions, which are
+    checked."""
     x, other = w.net.add_input("x", trt.float32, first), w.net.add_input("other", trt.float32, (3, -1))
     loop = w.net.add_loop()
     state = loop.add_recurrence(x)
@@ -350,7 +352,7 @@ def test_a_state_takes_values_whose_sizes_may_be_its_own(w, engine_of, first):
     [trt.int8, trt.int32, trt.int64, trt.float16, trt.bfloat16, trt.uint8, trt.bool, trt.fp8, trt.int4],
 )
 def test_states_of_every_type_pass_from_turn_to_turn(w, engine_of, dtype):
-    """The operand two turns later, in each of four."""
+    """Two states swap in each of four iterations and hold the same operand."""
     x = w.net.add_input("x", trt.float32, (3, 6))
     kinds = w.net.add_cast(x, dtype) if dtype not in (trt.fp8, trt.int4) else None
     if kinds is None:

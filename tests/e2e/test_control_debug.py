@@ -1,4 +1,4 @@
-"""Debug tensors inside loops and branches: a listener sees each value that they had."""
+"""Debug tensors inside loops and branches: a listener receives every value of each iteration."""
 
 import ctypes
 
@@ -26,7 +26,7 @@ def w(net):
 
 
 class Listener(trt.IDebugListener):
-    """Keeps copies of what it sees."""
+    """Keeps copies of the tensors that it receives."""
 
     def __init__(self):
         super().__init__()
@@ -40,7 +40,7 @@ class Listener(trt.IDebugListener):
 
 
 def seen_of(engine, y, **feeds):
-    """What a run shows, and its output."""
+    """The debug tensors of an inference, and its output."""
     context, listener = engine.create_execution_context(), Listener()
     context.set_debug_listener(listener)
     context.set_all_tensors_debug_state(True)

@@ -1,4 +1,4 @@
-"""Loops and conditionals around layers whose sizes data decide, beside NumPy."""
+"""Loops and conditionals with layers of data-dependent dimensions, compared with NumPy."""
 
 import numpy as np
 import pytest
@@ -19,13 +19,13 @@ def w(net):
 
 
 class Sized(Writer):
-    """With layers whose sizes data decide."""
+    """A writer with layers whose dimensions depend on data."""
 
     def nonzero(self, x):
         return self.net.add_non_zero(x).get_output(0)
 
     def picked(self, x):
-        """The elements that are not zero, in a row."""
+        """The nonzero elements, as a row."""
         where = self.net.add_shuffle(self.nonzero(x))
         where.first_transpose = (1, 0)
         return self.net.add_gather_v2(x, where.get_output(0), trt.GatherMode.ND).get_output(0)
@@ -44,7 +44,7 @@ class Sized(Writer):
 
 
 def over_rows(w, rows, count, make):
-    """A loop over rows: of each what `make` makes of it, side by side."""
+    """A loop over rows that applies `make` to each and concatenates the results."""
     loop = w.net.add_loop()
     row = loop.add_iterator(rows).get_output(0)
     loop.add_trip_limit(count, COUNT)
@@ -64,7 +64,8 @@ def test_a_turn_reduces_what_it_has_found(w, engine_of):
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("turns", [0, 1, 3, 5])
 def test_a_turn_that_there_was_not_has_found_nothing(w, engine_of, turns):
-    """The last turn's elements leave the loop, and their number; of the turns that there were not, 0."""
+    """The loop returns the elements of the last iteration and the number of elements; for iterations that do
+    not run, the number is 0."""
     rows, count = w.net.add_input("rows", F, (5, 4, 6)), w.net.add_input("count", trt.int32, (1,))
     loop = w.net.add_loop()
     picked = w.picked(loop.add_iterator(rows).get_output(0))
@@ -81,7 +82,7 @@ def test_a_turn_that_there_was_not_has_found_nothing(w, engine_of, turns):
 
 
 def test_a_branch_finds_what_the_other_one_has_not(w, engine_of):
-    """The elements that are not zero, or all of them; and how many."""
+    """The nonzero elements, or all of them; and their number."""
     x, flag = w.net.add_input("x", F, (4, 6)), w.net.add_input("flag", trt.bool, (1,))
     conditional = w.net.add_if_conditional()
     conditional.set_condition(w.scalar(flag))
@@ -121,7 +122,8 @@ def test_a_branch_that_is_known_tells_its_sizes_to_all(w, engine_of, flag):
 
 
 def test_a_loop_goes_on_while_something_is_found(w, engine_of):
-    """What is above 0 loses 1 in each turn, as long as its shape says that there is any."""
+    """Each iteration subtracts 1 from the elements above 0; the loop ends when the shape says that there are
+    none."""
     x = w.net.add_input("x", F, (4, 6))
     loop = w.net.add_loop()
     state, turns = loop.add_recurrence(x), loop.add_recurrence(w.number(0))
@@ -137,7 +139,8 @@ def test_a_loop_goes_on_while_something_is_found(w, engine_of):
 
 
 def test_loops_nest_around_what_they_find(w, engine_of):
-    """For each row, for each of its lines: how many are found in the row times the sum found in the line."""
+    """For each row and each line: the number of nonzero elements of the row times the sum of those of the
+    line."""
     rows = w.net.add_input("rows", F, (5, 4, 6))
     outer = w.net.add_loop()
     row = outer.add_iterator(rows).get_output(0)
@@ -196,7 +199,7 @@ def test_boxes_are_suppressed_in_a_branch(w, engine_of):
 
 
 def test_boxes_of_each_image_are_suppressed_in_a_turn(w, engine_of):
-    """Of each image how many boxes are kept, and the sums of their coordinates."""
+    """The number of boxes kept for each image, and the sums of their coordinates."""
     tensor, scores = w.net.add_input("boxes", F, (4, 12, 4)), w.net.add_input("scores", F, (4, 12, 2))
     loop = w.net.add_loop()
     image, score = (loop.add_iterator(x).get_output(0) for x in (tensor, scores))
@@ -249,8 +252,8 @@ def test_a_size_that_a_turn_decides_is_not_read_outside(w, builder, log):
 
 
 def faded(w, loop, x):
-    """x loses a quarter of its largest element in each turn, as long as more than two are left; the state,
-    what is left of it, and how many there were in all turns."""
+    """x loses a quarter of its largest element in each iteration while more than two positive elements are
+    left; the state, its positive elements, and their total number over all iterations."""
     state, sizes = loop.add_recurrence(x), loop.add_recurrence(w.number(0, np.int64))
     now, picked = state.get_output(0), w.picked(state.get_output(0))
     loop.add_trip_limit(w.op(w.size(picked, 0), w.number(2, np.int64), OP.GREATER), WHILE)
@@ -293,7 +296,8 @@ def test_open_sizes_bound_what_a_turn_finds(w, engine_of, size):
 
 
 def test_what_does_not_fit_in_a_turn_ends_the_run(w, engine_of):
-    """Three elements of each row make a row: where there are not as many, the layer is named."""
+    """Three elements of each row are reshaped to a row; if there are not as many, the error names
+    the layer."""
     rows = w.net.add_input("rows", F, (5, 6))
     loop = w.net.add_loop()
     row = loop.add_iterator(rows).get_output(0)
@@ -308,7 +312,8 @@ def test_what_does_not_fit_in_a_turn_ends_the_run(w, engine_of):
 
 
 def test_a_branch_in_a_turn_may_find_more_or_less(w, engine_of):
-    """Of even rows what is not zero, of odd ones all; the sum of both ways, and the last one."""
+    """The nonzero elements of even rows, all elements of odd ones; the sum of both branches, and the last
+    one."""
     rows = w.net.add_input("rows", F, (5, 4, 6))
     loop = w.net.add_loop()
     row, turn = loop.add_iterator(rows).get_output(0), loop.add_recurrence(w.number(0))
@@ -327,7 +332,7 @@ def test_a_branch_in_a_turn_may_find_more_or_less(w, engine_of):
 
 
 def test_turns_are_counted_while_something_is_found(w, engine_of):
-    """An output as long as there are turns, of a loop whose condition finds elements."""
+    """An output with an element per iteration, of a loop whose condition counts elements."""
     loop = w.net.add_loop()
     now, picked, _ = faded(w, loop, w.net.add_input("x", F, (9,)))
     y = loop.add_loop_output(w.total(picked), trt.LoopOutput.CONCATENATE).get_output(0)
@@ -343,7 +348,7 @@ def test_turns_are_counted_while_something_is_found(w, engine_of):
 
 
 def test_layers_of_one_name_around_each_other_are_refused(w, builder, log):
-    """Else the inner one's size would take the place of the outer one's."""
+    """Otherwise the dimension of the inner one would replace that of the outer one."""
     loop, row = of_iterator(w, w.net.add_input("rows", F, (5, 6, 6)))
     inner, line = of_iterator(w, row)
     sizes = []

@@ -1,4 +1,4 @@
-"""Convolutions and deconvolutions whose sizes are known in the run only."""
+"""Convolutions and deconvolutions with dynamic dimensions."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,8 @@ from anyrt.ops._record import weights
 
 
 def network(log, kind="convolution", **attributes):
-    """An engine of a layer with 2 channels, 3 output maps and 3 x 3 ones, for an input of open sizes."""
+    """An engine of a layer with 2 channels, 3 output maps and 3 x 3 kernels, for an input of dynamic
+    dimensions."""
     builder = trt.Builder(log)
     net = builder.create_network()
     x = net.add_input("x", trt.float32, (-1, 2, -1, -1))

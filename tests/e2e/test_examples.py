@@ -1,4 +1,4 @@
-"""Programs in the form of the reference pages, from the network to the numbers."""
+"""Programs in the form of the reference pages, from the network to the outputs."""
 
 from pathlib import Path
 

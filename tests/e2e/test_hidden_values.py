@@ -1,4 +1,4 @@
-"""What a mask excludes never reaches a result: neither values nor keys, whatever they are, at any size."""
+"""Masked elements never affect a result: neither values nor keys, whatever they contain, at any size."""
 
 import ml_dtypes
 import numpy as np
@@ -14,7 +14,7 @@ BAD = [np.nan, np.inf, -np.inf]
 
 
 def attention(size, mask=None, causal=False, norm=SOFTMAX, dtype=F, heads=2):
-    """An engine for attention of `size` tokens over as many; mask: its type."""
+    """An engine for attention of `size` tokens over as many; `mask`: the type of the mask."""
     builder = trt.Builder(trt.Logger(trt.Logger.ERROR))
     net = builder.create_network(0)
     q, k, v = (net.add_input(n, dtype, (1, heads, size, 8)) for n in "qkv")
@@ -32,7 +32,7 @@ def operands(size, heads=2, dtype=np.float32):
 
 
 def rows_not_finite(y):
-    """The rows of the first head that hold anything but numbers."""
+    """The rows of the first head that contain NaN or infinities."""
     return np.flatnonzero(~np.isfinite(y[0, 0].astype(np.float64)).all(-1)).tolist()
 
 
@@ -54,7 +54,7 @@ def test_the_last_value_reaches_the_last_row_of_causal_attention_alone(size, bad
 @pytest.mark.parametrize("kind", [BOOL, F], ids=["bool", "float"])
 @pytest.mark.parametrize("size", SIZES[1:])
 def test_what_a_mask_that_is_a_tensor_excludes_reaches_no_result(size, kind):
-    """Rows and columns at random; the last row sees all, the first nothing."""
+    """Random rows and columns; the last row sees all, the first nothing."""
     feeds, seen = operands(size), np.random.default_rng(0).random((1, 1, size, size)) < 0.4
     seen[..., size // 2], seen[..., -1, :], seen[..., 0, :] = False, True, False
     mask = seen if kind == BOOL else np.where(seen, 0.5, -np.inf).astype(np.float32)
@@ -96,7 +96,7 @@ def test_half_types_hide_values_as_float32_does(size, dtype):
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("size", SIZES)
 def test_what_lies_behind_the_bounds_of_ragged_rows_reaches_no_result(net, size, threads):
-    """Neither in the rows, nor in the values that they weigh."""
+    """Neither elements of the rows, nor the values that they weigh."""
     source = [net.add_input("x", F, (5, size)), net.add_input("n", INT32, (5, 1))]
     v, weights = net.add_input("v", F, (size, 8)), net.add_ragged_softmax(*source).get_output(0)
     output = net.add_matrix_multiply(weights, trt.MatrixOperation.NONE, v, trt.MatrixOperation.NONE)
@@ -120,7 +120,7 @@ def built(net, threads):
 
 
 def masked(net, scores, seen, least, how):
-    """Weights of scores, of which those that are not `seen` are 0."""
+    """Weights from scores; those outside `seen` are 0."""
     size = seen.shape[-1]
     low = net.add_constant((1, 1, 1), np.full((1, 1, 1), least, np.float32)).get_output(0)
     mask = net.add_constant((1, size, size), trt.Weights(np.ascontiguousarray(seen))).get_output(0)
@@ -143,7 +143,7 @@ def masked(net, scores, seen, least, how):
 @pytest.mark.parametrize("how", ["add", "select", "weights"])
 @pytest.mark.parametrize("size", [7, 16, 33, 130])
 def test_finite_masks_that_leave_no_weight_hide_values(size, how, least):
-    """As programs write them that know no infinity, and as constants."""
+    """Masks as programs without infinity write them, as inputs and as constants."""
     builder = trt.Builder(trt.Logger(trt.Logger.ERROR))
     net = builder.create_network(0)
     q, k, v = (net.add_input(n, F, (1, size, 8)) for n in "qkv")

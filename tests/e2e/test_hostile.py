@@ -1,4 +1,5 @@
-"""Small plans and networks that ask for much: no load and no build takes more memory than they bring."""
+"""Small plans and networks that demand much memory: loads and builds take only as much memory as the input
+justifies."""
 
 import json
 import subprocess
@@ -36,7 +37,7 @@ MADE = [
 
 @pytest.fixture(scope="module")
 def outcomes(cache_dir):
-    """The answer, the codes of errors and the megabytes of every case."""
+    """The outcome, the codes of errors and the megabytes of every case."""
     done = subprocess.run([sys.executable, HOSTILE], check=True, capture_output=True, timeout=120)
     return {name: rest for name, *rest in map(json.loads, done.stdout.splitlines())}
 

@@ -1,4 +1,4 @@
-"""Ctrl-C: it ends a build or a load at once, and leaves nothing half written."""
+"""Ctrl-C ends a build or a load at once, and leaves no incomplete files."""
 
 import _thread
 import os
@@ -29,7 +29,8 @@ def slow_plan(tmp_path_factory):
 
 @pytest.fixture
 def interrupted(tmp_path, monkeypatch):
-    """interrupted(life, file, seconds): how a process ends that gets Ctrl-C so long after it began."""
+    """interrupted(life, file, seconds): the exit of a process that gets Ctrl-C this long after it
+    has begun."""
     monkeypatch.setenv("ANYRT_CACHE_DIR", str(tmp_path / "cache"))
 
     def run(life, file, seconds):
@@ -52,7 +53,7 @@ def files(folder):
 
 
 def half_written(folder):
-    """All files but the code of single kernels, which is kept as each is made."""
+    """All files except the code of single kernels, which is stored as each is compiled."""
     return [p for p in files(folder) if p.suffix != ".kernel" or p.name.startswith(".")]
 
 
@@ -65,7 +66,7 @@ def test_ctrl_c_ends_a_build_and_leaves_nothing(seconds, interrupted, tmp_path):
 
 @pytest.mark.parametrize("seconds", sample([0.5, 0.05], 2))
 def test_ctrl_c_ends_a_load_and_leaves_nothing(seconds, interrupted, slow_plan, tmp_path):
-    """The code of kernels may be there, complete; the plan's is not."""
+    """The code of kernels may be stored, complete; the plan's is not."""
     assert interrupted("interrupt load", slow_plan, seconds) == (-signal.SIGINT, b"", True)
     assert half_written(tmp_path) == []
 
@@ -94,7 +95,8 @@ def cache(tmp_path, monkeypatch):
 
 
 def interrupt_soon(descriptor):
-    """Instead of the last step of writing: Ctrl-C for the main thread, and some more work in this one."""
+    """Replaces the last step of writing: sends Ctrl-C to the main thread, and does some more work in this
+    one."""
     _thread.interrupt_main()
     threading.Event().wait(0.3)
 
@@ -107,7 +109,7 @@ def test_a_build_that_is_interrupted_while_it_writes_leaves_whole_files(
     identity, builder, cache, monkeypatch
 ):
     monkeypatch.setattr(os, "fsync", interrupt_soon)
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have set it to ignored
     try:
         with pytest.raises(KeyboardInterrupt):
             builder.build_serialized_network(identity, builder.create_builder_config())

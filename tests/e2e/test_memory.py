@@ -1,4 +1,4 @@
-"""The user's memory: any element-aligned address, and what belongs to others stays as it is."""
+"""The user's memory: any element-aligned address works, and neighbouring memory stays unchanged."""
 
 import gc
 
@@ -11,7 +11,7 @@ from anyrt.core.dimvalues import evaluate
 
 
 def placed(shape, dtype, offset):
-    """An array so many bytes behind a multiple of 64, in a larger block of 0xA5."""
+    """An array this many bytes past a multiple of 64, in a larger block of 0xA5."""
     block = np.full(int(np.prod(shape)) * np.dtype(dtype).itemsize + 256, 0xA5, np.uint8)
     start = 64 + -block.ctypes.data % 64 + offset
     return block, block[start : start + block.size - 256].view(dtype).reshape(shape)
@@ -54,7 +54,7 @@ def test_an_engine_needs_neither_plan_nor_network(net, plan_of, log):
 
 
 def attentions(net, *widths):
-    """An output for each, of as many open rows."""
+    """One attention per output, all with the same dynamic number of rows."""
     for n, width in enumerate(widths):
         x = net.add_input(f"x{n}", trt.float32, (1, 4, -1, width))
         x.set_dimension_name(2, "rows")

@@ -1,4 +1,5 @@
-"""One mistake for each code: the message says where, what was got and wanted, what to do, and the line."""
+"""One mistake for each code: the message has the location, the parts got and wanted, the cure, and the user's
+line."""
 
 import ctypes
 import hashlib
@@ -28,7 +29,7 @@ MESSAGE = re.compile(r"\[(AR\d+)\] (?P<where>.+?): got (?P<got>.+), wanted (?P<w
 GOLDEN = Path(__file__).with_name("messages.txt")
 LINE = re.compile(r"(test_messages|bad)\.py:(\d+)\)")
 
-# Codes that a program cannot meet, and why.
+# Codes that a program cannot cause, with the reason.
 OUT_OF_REACH = {
     "AR204": "an array of such a type is an argument of the wrong kind, AR311 or AR304",
     "AR207": "names of types are read in plans alone, whose checksum fails first",
@@ -51,14 +52,14 @@ def model(node, *weights):
 
 
 def outside():
-    """Weights in a file outside of the model's folder."""
+    """A weights file outside the model's directory."""
     weights = onnx.TensorProto(name="w", dims=[2], data_type=1, data_location=1)
     weights.external_data.add(key="location", value="../w.bin")
     return weights
 
 
 def calibrated(p, cache):
-    """A build whose calibrator has no batch, and this cache."""
+    """A build with a calibrator that has no batch, and with this cache."""
     instance = type("Mine", (trt.IInt8MinMaxCalibrator,), {
         "get_batch_size": lambda self: 1, "get_batch": lambda self, names: None,
         "read_calibration_cache": lambda self: cache})()  # fmt: skip
@@ -68,14 +69,14 @@ def calibrated(p, cache):
 
 
 def selected(p):
-    """A build whose selector answers with what is no list."""
+    """A build whose selector returns no list."""
     kind = type("Mine", (trt.IAlgorithmSelector,), {"select_algorithms": lambda self, context, choices: 0})
     p.config.algorithm_selector = kind()
     p.build(p.identity(2))
 
 
 def ordered(p):
-    """A build with an order that no layer can follow."""
+    """A build with a precision constraint that no layer can obey."""
     layer = p.identity(2)
     layer.precision = trt.int8
     p.config.set_flag(trt.BuilderFlag.OBEY_PRECISION_CONSTRAINTS)
@@ -83,7 +84,7 @@ def ordered(p):
 
 
 class Program:
-    """What a program has at hand: a builder, a network, a config, and shorter words for all that."""
+    """The objects of a program: a builder, a network, a configuration, and short methods."""
 
     def __init__(self, log, folder):
         self.log, self.folder, self.builder = log, folder, trt.Builder(log)
@@ -120,7 +121,7 @@ class Program:
         return bytes(self.build(self.identity(-1, 3), x=[(1, 3), (2, 3), (4, 3)]))
 
     def refitter(self, flag):
-        """One for y = x + w, built with `flag`."""
+        """A refitter for y = x + w, built with `flag`."""
         weights, x = np.arange(3, dtype=np.float32), self.x(3)
         self.config.set_flag(flag)
         layer = self.net.add_elementwise(x, self.net.add_constant((3,), weights).get_output(0), SUM)
@@ -137,7 +138,7 @@ class Program:
 
 
 def shape(layer, **attributes):
-    """Ask for a shape, so that the layer is judged."""
+    """Read a shape, which makes the network check the layer."""
     for name, value in attributes.items():
         setattr(layer, name, value)
     return layer.get_output(0).shape
@@ -155,7 +156,7 @@ def cycle(p):
 
 
 def looped(p, count, length=3):
-    """The sums of x and itself, turn by turn."""
+    """The sums of x and itself, iteration by iteration."""
     loop = p.net.add_loop()
     state = loop.add_recurrence(p.x(2))
     now = state.get_output(0)
@@ -197,7 +198,7 @@ def run(p, layer, x):
 
 
 def sealed(plan, header):
-    """The plan with another header and a checksum that fits."""
+    """The plan with another header and a valid checksum."""
     start = -(-(128 + len(header)) // 64) * 64
     old = struct.unpack_from("<QQQQ", plan, 16)
     fields = (len(header), start, old[2], start + old[2])
@@ -208,7 +209,7 @@ def sealed(plan, header):
 
 
 def lying(plan):
-    """The plan, without the range of its size."""
+    """The plan without the range of its size."""
     header = json.loads(plan[128 : 128 + struct.unpack_from("<Q", plan, 16)[0]])
     return sealed(plan, json.dumps({**header, "profiles": []}).encode())
 
@@ -227,7 +228,7 @@ def changed_file(p):
 
 
 class Refusing(trt.IOutputAllocator):
-    """Gives no memory, and meanwhile does what it is told."""
+    """Allocates no memory, and calls `act` instead."""
 
     def __init__(self, act):
         trt.IOutputAllocator.__init__(self)
@@ -259,7 +260,7 @@ def named_sizes(p):
 
 
 def beyond(p):
-    """Sums that are stored: 64 KB, where 4 KB are allowed."""
+    """Sums that are stored: 64 KB, where 4 KB are permitted."""
     sums = p.net.add_reduce(p.x(128, 128, 64), trt.ReduceOperation.SUM, 4, False).get_output(0)
     layer = p.net.add_resize(sums)
     layer.resize_mode, layer.scales = trt.InterpolationMode.CUBIC, (1.5, 1.5)
@@ -287,14 +288,14 @@ def no_memory(p):
 
 
 class Full(trt.IStreamWriter):
-    """Takes nothing."""
+    """Accepts no bytes."""
 
     def write(self, data):
         return 0
 
 
 class Stop(trt.IProgressMonitor):
-    """Stops a build after its first step."""
+    """Cancels a build after its first step."""
 
     def phase_start(self, phase_name, parent_phase, num_steps):
         pass
@@ -347,11 +348,11 @@ def positions_of_averages(p):
 
 
 class Nameless(trt.IPluginCreatorV3One):
-    """A creator that does not say what it creates."""
+    """A creator without the name of its plug-in."""
 
 
 class Creator(trt.IPluginCreatorV3One):
-    """A creator of nothing."""
+    """A creator without a plug-in."""
 
     def __init__(self):
         trt.IPluginCreatorV3One.__init__(self)
@@ -366,7 +367,7 @@ class Broken(trt.IPluginResource):
 
 
 class Beyond(Pad):
-    """A plug-in that writes one element too many."""
+    """A plug-in that writes one element past the end."""
 
     def enqueue(self, input_desc, output_desc, inputs, outputs, workspace, stream):
         count = int(np.prod(output_desc[0].dims))
@@ -398,7 +399,7 @@ def without_communicator(p):
 
 
 def registered(act):
-    """What `act` does with the registry, whose messages nobody sees here."""
+    """Call `act` with the registry in strict mode, because its messages do not reach the log of the test."""
     with trt.strict():
         return act(trt.get_plugin_registry())
 
@@ -548,7 +549,7 @@ PROVOKED = {
 
 
 def provoke(p, code):
-    """The message, and whether it was raised, where a traceback shows the line."""
+    """The message, and whether it was raised; if so, the traceback shows the line."""
     try:
         PROVOKED[code](p)
     except Exception as error:
@@ -570,7 +571,7 @@ def test_message_says_where_got_wanted_what_to_do_and_the_line(code, log, tmp_pa
 
 
 def steady(message, folder):
-    """`message` without line numbers, the test's folder, serial numbers of networks and large numbers."""
+    """`message` without line numbers, the test's directory, serial numbers of networks and large numbers."""
     unsteady = r"(?<=\.py:)\d+|(?<=Unnamed Network )\d+|\b\d[\d,]{2,}\b"
     return re.sub(unsteady, "N", message.replace(str(folder), "FOLDER"))
 

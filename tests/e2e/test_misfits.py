@@ -1,4 +1,5 @@
-"""Sizes that fit no layer are told by its name and its inputs' sizes, also where only a run knows them."""
+"""Errors for dimensions that do not fit a layer name the layer and its input shapes, at build time and at run
+time."""
 
 import pytest
 

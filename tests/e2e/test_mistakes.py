@@ -1,4 +1,5 @@
-"""Mistakes of users: a code in the log and in the error recorder and a quiet answer, or an exception."""
+"""Users' mistakes: a code in the log and in the error recorder and a sentinel return value, or an
+exception."""
 
 import gc
 import mmap
@@ -124,7 +125,7 @@ COUNT = 1 << 20
 
 
 def unmapped():
-    """Weights in memory that the system has taken back since."""
+    """Weights in memory that has been unmapped since."""
     memory = mmap.mmap(-1, 4 * COUNT)
     weights = trt.Weights(F, np.frombuffer(memory, np.float32).ctypes.data, COUNT)
     gc.collect()

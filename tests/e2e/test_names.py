@@ -1,4 +1,5 @@
-"""A kernel has one name: in the report, for profilers, in the inspector, in every listing and in assembly."""
+"""A kernel has the same name in the report, in profilers, in the inspector, in every listing and in
+assembly."""
 
 import json
 import re
@@ -45,7 +46,7 @@ def built(net):
 
 
 def profiled(plan):
-    """What a profiler hears in one inference of zeros."""
+    """The profiler's entries for one inference of zeros."""
     engine = trt.Runtime(trt.Logger()).deserialize_cuda_engine(plan)
     context = engine.create_execution_context()
     context.profiler = times = Times()
@@ -61,13 +62,13 @@ def inspected(plan, format):
 
 
 def labels(assembly):
-    """The functions of a processor's assembly, and their other names."""
+    """The function labels in a processor's assembly, and their aliases."""
     matches = re.findall(r'^("?)(\S.*?)\1(?::(?: .*)?| = .*)$', assembly, re.MULTILINE)
     return {json.loads(f'"{name}"') for _, name in matches if not name.startswith(".L")}
 
 
 def odd_network(net):
-    """A kernel for each name."""
+    """A network with one kernel for each name."""
     for n, name in enumerate(ODD):
         layer = net.add_scale(
             net.add_input(f"x{n}", trt.float32, (1, 1, 3 + n, 5)),
@@ -79,7 +80,7 @@ def odd_network(net):
 
 
 def shared_network(net):
-    """Kernels that fuse layers, that share a function, that write pieces, and that tables are filled for."""
+    """Kernels that fuse layers, that share a function, that write pieces, and that need filled tables."""
     x, y = (net.add_input(name, trt.float32, (1, 4, 6, 8)) for name in "xy")
     first, second = (net.add_activation(v, trt.ActivationType.TANH) for v in (x, y))
     first.name, second.name = "first", "second"

@@ -1,6 +1,6 @@
 """The wheel, and a wheel built from the source distribution, work in fresh environments.
 
-Nothing is downloaded: the environments find the dependencies where the tests find them.
+Nothing is downloaded: the environments use the dependencies of the test environment.
 """
 
 import os
@@ -51,7 +51,7 @@ def only(folder, pattern):
     return path
 
 
-pytestmark = pytest.mark.rare  # it takes a quarter of a minute, and the source seldom changes what is packed
+pytestmark = pytest.mark.rare  # it takes 15 seconds, and the source seldom changes the packaged files
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,8 @@ def environment(request, packages, tmp_path):
     run(sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "env"))
     python = tmp_path / "env/bin/python"
     run(*PIP, "--python", str(python), "install", *OFFLINE, str(packages[request.param]))
-    # Behind the environment's own folder: AnyRT comes from there. Lines of `.pth` files there do not count.
+    # After the environment's own directory, so that AnyRT comes from there. `.pth` lines in this one are
+    # ignored.
     own = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
     (own / "dependencies.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
     return tmp_path / "env"
@@ -84,7 +85,7 @@ def test_an_installed_package_builds_and_runs(environment, tmp_path):
     assert Path(place).is_relative_to(environment)
     assert values == "[[0.0, 0.0, 1.0], [2.0, 0.0, 4.0]]"
     (tmp_path / "net.py").write_text(NETWORK)
-    # The report reads files beside the modules.
+    # The report reads files next to the modules.
     run(environment / "bin/anyrt", "report", "net.py", "-o", "report.html", cwd=tmp_path, env=env)
     assert "<style>" in (tmp_path / "report.html").read_text()
 

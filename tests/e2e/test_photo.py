@@ -1,4 +1,4 @@
-"""A photograph from its file to the numbers, step by step as a user writes it."""
+"""A photograph from its file to the outputs, step by step as a user writes it."""
 
 import json
 import os
@@ -66,7 +66,7 @@ def test_the_chain_is_few_passes_over_memory(plan):
 def test_another_process_runs_the_plan_without_llvm(tmp_path, plan):
     (tmp_path / "plan").write_bytes(plan)
     command = [sys.executable, HERE / "photo_chain.py", "run", tmp_path / "plan", tmp_path / "y.npy"]
-    # Fills the cache; in a process of its own, for this one may have its thread pool from another cache.
+    # Fills the cache, in a separate process because this one may have its thread pool from another cache.
     warm = [sys.executable, HERE / "photo_chain.py", "warm", tmp_path / "plan", tmp_path / "y.npy"]
     subprocess.run(warm, check=True, timeout=60)
     (tmp_path / "y.npy").unlink()

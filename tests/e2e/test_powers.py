@@ -1,4 +1,4 @@
-"""Powers of known exponents, which become products, roots and quotients, at special values."""
+"""Powers with constant exponents, which become products, roots and quotients, at special values."""
 
 import numpy as np
 import pytest
@@ -7,13 +7,14 @@ import anyrt as trt
 
 TYPES = {trt.float32: np.float32, trt.float16: np.float16}
 EXPONENTS = (2.0, 3.0, 0.5, -0.5, -1.0, 1.0, 0.0)
-# Zeros, infinities, NaN, subnormals, whose powers are ordinary, subnormal, 0 and infinite, and bases below 0.
+# Zeros, infinities, NaN, subnormals, bases with normal, subnormal, zero and infinite powers, and bases below
+# 0.
 SPECIAL = [0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 1e-40, 2.0**-126, 1e-19, -1e-20, 1e-14]
 SPECIAL += [1, -1, 2, -3, 0.5, 6e-8, 250, -250, 7e12, 1.8e19, -2e37, 3.4e38]
 
 
 def assert_close(got, exact, units):
-    """At most `units` of the last place, and the same NaN, infinities and signs of 0."""
+    """Within `units` in the last place, and the same NaN, infinities and signs of 0."""
     with np.errstate(all="ignore"):
         want = exact.astype(got.dtype)
         step = np.spacing(np.abs(want)).astype(np.float64)

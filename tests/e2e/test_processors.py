@@ -1,4 +1,4 @@
-"""One plan on processors of several feature levels."""
+"""One plan on processors with several feature levels."""
 
 import ml_dtypes
 import numpy as np
@@ -13,7 +13,7 @@ NUMPY = {
     trt.bfloat16: ml_dtypes.bfloat16,
     trt.int8: np.int8,
 }
-# The types' own step, some times over: sums of 11 x 13 elements are made in another order.
+# A few units in the last place of the types: sums of 11 x 13 elements are added in another order.
 STEPS = {trt.float32: 2.0**-19, trt.float16: 2.0**-9, trt.bfloat16: 2.0**-6, trt.int8: 1}
 LEVELS = [level for level in ("avx512", "avx2", "sse2", "neon") if level != processors.host().level.value]
 
@@ -27,7 +27,7 @@ def available(level):
 
 
 def chain(net, dtype):
-    """Normalisation, Sigmoid, cubic resize, a transposition; int8: Scale and resize with ranges."""
+    """Normalisation, Sigmoid, cubic resize, a transpose; int8: Scale and Resize with dynamic ranges."""
     x = net.add_input("x", dtype, (-1, 6, 11, 13))
     if dtype is trt.int8:
         x.set_dynamic_range(-12.7, 12.7)

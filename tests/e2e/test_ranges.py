@@ -1,4 +1,4 @@
-"""What is in the range of a type stays there, whatever networks are rewritten to."""
+"""Values in the range of a type stay in range through every rewrite."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ SOFTMAX = trt.AttentionNormalizationOp.SOFTMAX
 
 
 def attention(net, queries, keys, causal=False):
-    """An engine for attention over so many keys, −1: as many as there are."""
+    """An engine for attention over this many keys; −1: as many as there are."""
     q, k, v = (
         net.add_input(n, trt.float32, (1, 2, s, 8)) for n, s in (("q", queries), ("k", keys), ("v", keys))
     )

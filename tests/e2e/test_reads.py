@@ -1,4 +1,4 @@
-"""Whole registers are read from inputs, but never beyond their last element."""
+"""Engines read whole registers from inputs, but never past their last element."""
 
 import subprocess
 import sys

@@ -1,4 +1,5 @@
-"""The kernels of a padded convolution are called by what they do, and layers have the sums of their times."""
+"""The names of the kernels of a padded convolution state their roles, and layers get the sums of
+their times."""
 
 import json
 from pathlib import Path

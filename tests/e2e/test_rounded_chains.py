@@ -1,5 +1,5 @@
-"""Random chains of layers of half types compute the same, bit for bit, whatever is marked, verified or
-threaded; and what layers on their own compute, one after the other."""
+"""Random chains of layers of half types give the same bits, whichever tensors are marked, with verification
+and with threads, and the same as single layers run one after the other."""
 
 import ml_dtypes
 import numpy as np
@@ -24,7 +24,7 @@ OTHERS = {
 
 
 def chain(log, seed, marks="", apart=False, **settings):
-    """A chain of layers as the seed says; `apart`: each of them reads inputs of the network."""
+    """A random chain of layers for the seed; `apart`: each layer reads inputs of the network."""
     rng, builder = np.random.default_rng(seed), trt.Builder(log)
     network, config = builder.create_network(STRONG), builder.create_builder_config()
     dtype, shape = [*TYPES][seed % 2], SHAPES[seed % 3]
@@ -48,7 +48,7 @@ def chain(log, seed, marks="", apart=False, **settings):
 
 
 def layer_of(network, result, dtype, rng):
-    """Another layer that reads the last tensor, and may read an earlier one."""
+    """One more layer, which reads the last tensor and perhaps an earlier one."""
     x, last = result[-1], len(result[-1].shape) - 1
     kind = KINDS[rng.integers(len(KINDS))]
     match kind:
@@ -94,7 +94,7 @@ def normalised(network, x, dtype, rng):
 
 
 def narrowed(network, x, dtype, rng):
-    """To the other half type, and back."""
+    """Cast to the other half type, and back."""
     (other,) = TYPES.keys() - {dtype}
     return network.add_cast(network.add_cast(x, other).get_output(0), dtype).get_output(0)
 
@@ -108,7 +108,7 @@ def coded(network, x, dtype, rng):
 
 
 def turned(network, x, dtype, rng):
-    """Transposed, and back beside what was there."""
+    """Transposed, and concatenated with the original."""
     for _ in range(2):
         layer = network.add_shuffle(x)
         layer.first_transpose = (1, 0, *range(2, len(x.shape)))

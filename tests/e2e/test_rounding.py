@@ -1,4 +1,4 @@
-"""What a network computes does not depend on what is marked: each tensor is rounded to its type."""
+"""The outputs of a network do not depend on which tensors are marked: each tensor is rounded to its type."""
 
 import numpy as np
 import onnx.parser
@@ -15,7 +15,7 @@ NONE = trt.MatrixOperation.NONE
 
 
 def ceiling(log, *flags, strong=STRONG, also=(), dtype=trt.float16, x=1e-4):
-    """The ceiling of x · x, a product that a half type does not hold."""
+    """The ceiling of x · x, a product that a half type cannot represent."""
     builder = trt.Builder(log)
     network, config = builder.create_network(strong), builder.create_builder_config()
     source = network.add_input("x", dtype, (1,))

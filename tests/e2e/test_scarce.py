@@ -1,4 +1,4 @@
-"""Too little memory, a full disk, a directory that cannot be written: named errors, or no cache."""
+"""Too little memory, a full disk, a read-only directory: errors with codes, or no cache."""
 
 import errno
 import os
@@ -27,7 +27,7 @@ def plan_file(tmp_path_factory, cache_dir):
 
 @pytest.fixture
 def run(plan_file):
-    """run("build", 16): the lines that scarce.py prints; it ends by itself and in order."""
+    """run("build", 16): the output lines of scarce.py; the process must exit normally."""
 
     def lines(*words):
         command = [sys.executable, SCARCE, *map(str, words)]
@@ -163,7 +163,7 @@ def test_whatever_fails_while_writing_is_a_warning_with_a_code(
 
 
 class Full(trt.IStreamWriter):
-    """Takes half of what it is given."""
+    """Accepts half of the bytes."""
 
     def write(self, data):
         return len(data) // 2

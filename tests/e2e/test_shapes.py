@@ -1,4 +1,4 @@
-"""Shapes: several profiles, values that are sizes, nothing at all, no and eight dimensions."""
+"""Shapes: several profiles, shape tensors, empty tensors, zero and eight dimensions."""
 
 import math
 
@@ -158,7 +158,7 @@ def test_many_inputs_of_open_sizes_broadcast_at_run_time(net, engine_of):
 
 
 def test_a_reshape_to_fixed_sizes_is_a_condition_of_the_call(net, engine_of):
-    """That both inputs have as many rows, for which there is code of its own, makes no twelve elements."""
+    """Kernels specialised for inputs with equal numbers of rows do not make twelve elements of them."""
     a, b = net.add_input("a", F, (-1, 4)), net.add_input("b", F, (-1, 4))
     shuffle = net.add_shuffle(net.add_elementwise(a, b, trt.ElementWiseOperation.SUM).get_output(0))
     shuffle.reshape_dims = (2, 6)
@@ -171,7 +171,7 @@ def test_a_reshape_to_fixed_sizes_is_a_condition_of_the_call(net, engine_of):
 
 
 def test_stated_memory_is_enough_where_largest_shapes_exclude_each_other(net, builder, log):
-    """size 8 x 8 and x of 16: neither maximum goes with the other one."""
+    """size 8 x 8 and x of 16 rows: neither maximum is valid together with the other one."""
     x, size = net.add_input("x", F, (-1, 4)), net.add_input("size", trt.int32, (2,))
     total = net.add_reduce(x, trt.ReduceOperation.SUM, 0b10, False).get_output(0)
     square = net.add_shuffle(total)
@@ -199,7 +199,7 @@ def test_stated_memory_is_enough_where_largest_shapes_exclude_each_other(net, bu
 @pytest.mark.parametrize("mode", ["NEAREST", "LINEAR", "CUBIC"])
 @pytest.mark.parametrize("size", [1, 2, 40])
 def test_one_element_is_resized_to_many(net, builder, mode, size):
-    """What is read again and again is one element, which is computed once."""
+    """The element that is read many times is computed once."""
     x = net.add_input("x", F, (2, 1, 3, 1))
     y = x
     for _ in range(3):

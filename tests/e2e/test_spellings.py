@@ -1,4 +1,4 @@
-"""Normalisations by hand, with the numbers and the kernels of the layer."""
+"""Normalisations written as separate layers give the outputs and the kernels of the layer."""
 
 import re
 from functools import partial
@@ -13,7 +13,7 @@ from tests.native import lower_plan
 
 E, U, R = trt.ElementWiseOperation, trt.UnaryOperation, trt.ReduceOperation
 TYPES = {trt.float32: np.float32, trt.float16: np.float16}
-EXCESS = [trt.BuilderFlag.EXCESS_PRECISION]  # else each layer rounds to half types
+EXCESS = [trt.BuilderFlag.EXCESS_PRECISION]  # otherwise each layer rounds to half types
 EPSILON = 2.0**-10  # the same number in every type
 
 
@@ -44,7 +44,7 @@ DIVISIONS = {
 
 
 def by_hand(net, x, gamma, beta, mask, divided):
-    """(x − mean) / sqrt(variance + ε) · γ + β in layers of their own."""
+    """(x − mean) / sqrt(variance + ε) · γ + β as separate layers."""
     n = Layers(net)
     d = n.of(E.SUB, x, n.mean(x, mask))
     variance = n.of(E.SUM, n.mean(n.of(E.POW, d, 2.0), mask), EPSILON)
@@ -68,7 +68,7 @@ CASES = {
 
 
 def kernels(plan):
-    """The text of the kernels, without the layers' names."""
+    """The text of the kernels without the names of layers."""
     text = Stages(lower_plan(read_plan(bytes(memoryview(plan)))), choose_target(None)).kernels()
     return re.sub(r'kernel "[^"]+"', "kernel", text)
 
@@ -90,7 +90,7 @@ def test_a_normalisation_by_hand_has_the_kernels_and_numbers_of_the_layer(
         plans.append(plan_of(net, y, flags=EXCESS, **({"x": profile} if profile else {})))
     assert kernels(plans[1]) == kernels(plans[0])
 
-    # Far from 0: a variance as the mean of squares less the square of the mean would have lost its digits.
+    # Far from 0, the mean of squares minus the square of the mean would lose the digits of the variance.
     values = (random.standard_normal(profile[1] if profile else shape) + 50).astype(TYPES[dtype])
     actual = trt.Runtime(log).deserialize_cuda_engine(plans[1]).run(x=values)["y"]
     axes = tuple(k for k in range(values.ndim) if mask >> k & 1)
@@ -112,4 +112,4 @@ def test_a_root_mean_square_with_a_power_has_the_kernels_of_one_with_a_product(
         more = n.of(E.SUM, n.mean(square(n, x), 0b100), EPSILON)
         plans.append(plan_of(n.net, n.of(E.PROD, divided(n, x, more), 1.5)))
     assert kernels(plans[0]) == kernels(plans[1])
-    assert "bitcast" not in kernels(plans[0])  # with which a power takes floats apart
+    assert "bitcast" not in kernels(plans[0])  # a power distinguishes floats with it

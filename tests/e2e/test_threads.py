@@ -1,4 +1,4 @@
-"""Threads and processes: numbers do not depend on them, and nothing waits for ever."""
+"""Threads and processes do not affect the outputs, and nothing deadlocks."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ LIVES = Path(__file__).parent / "lives.py"
 
 
 def heavy(net, shape):
-    """Three layers that sum: over a volume, over everything, by a window."""
+    """Three layers that sum: over a volume, over all elements, by a window."""
     x = net.add_input("x", trt.float32, shape)
     ones = [net.add_input(n, trt.float32, (1,) * len(shape)) for n in ("gain", "bias")]
     y = net.add_normalization(x, *ones, 0b1110).get_output(0)
@@ -74,7 +74,7 @@ def test_calls_of_one_engine_from_many_threads(net, engine_of, random):
 
 
 def test_other_threads_run_python_during_an_inference(net, engine_of, random):
-    """In the middle half of one inference of some, however busy the machine is."""
+    """In the middle half of at least one inference, however busy the machine is."""
     engine = engine_of(net, *heavy(net, (4, 16, 256, 256)), threads=1)
     feeds = feeds_of(random.standard_normal((4, 16, 256, 256), np.float32))
     spans, moments, done = [], [], threading.Event()

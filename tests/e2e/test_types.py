@@ -1,4 +1,4 @@
-"""Element types: packed ones, bool, wide integers, what NumPy lacks."""
+"""Element types: packed ones, bool, wide integers, types that NumPy lacks."""
 
 import ml_dtypes
 import numpy as np
@@ -74,7 +74,7 @@ def test_slices_move_every_code_of_fp8_bit_by_bit(mode, ends, least, strong, eng
 
 
 def test_fills_and_constants_keep_the_bits_of_their_nans(strong, engine_of):
-    """The values that are folded while building, and literals in kernels."""
+    """Values folded during the build, and literals in kernels."""
     codes, minus = (
         strong.add_constant((256,), CODES.view(FP8)),
         strong.add_constant((), np.array(0xFF, np.uint8).view(FP8)),

@@ -1,4 +1,4 @@
-"""Weights are not copied without need when built, saved and loaded; and checked unless told not to."""
+"""Builds, saves and loads do not copy weights without need, and check them by default."""
 
 import mmap
 import os
@@ -29,7 +29,7 @@ def plan(net, plan_of):
 @pytest.fixture
 def path(plan, tmp_path):
     (tmp_path / "net.plan").write_bytes(plan)
-    os.utime(tmp_path / "net.plan", (1, 1))  # so that a change soon after is seen to be one
+    os.utime(tmp_path / "net.plan", (1, 1))  # so that the file system shows a change soon after
     return tmp_path / "net.plan"
 
 
@@ -43,7 +43,7 @@ def right(engine):
 
 
 def placed(plan, offset):
-    """A copy of the plan so many bytes behind a multiple of 64."""
+    """A copy of the plan at this many bytes past a multiple of 64."""
     block = np.empty(plan.nbytes + 128, np.uint8)
     start = -block.ctypes.data % 64 + offset
     block[start : start + plan.nbytes] = np.frombuffer(plan, np.uint8)
@@ -51,7 +51,8 @@ def placed(plan, offset):
 
 
 def megabytes_of(work):
-    """(most memory of Python and NumPy while working, what is left), in megabytes rounded to halves."""
+    """(peak memory of Python and NumPy during the call, memory left after it), in megabytes rounded to
+    halves."""
     tracemalloc.start()
     kept = work()
     left, most = tracemalloc.get_traced_memory()
@@ -74,7 +75,7 @@ def test_a_build_holds_the_weights_once(net, plan_of, plan, builder):
 
 
 class Count(trt.IStreamWriter):
-    """Counts the bytes, keeps none."""
+    """Counts the bytes and discards them."""
 
     def __init__(self):
         trt.IStreamWriter.__init__(self)
@@ -117,7 +118,7 @@ def test_only_an_aligned_read_only_buffer_is_used_in_place(offset, writable, in_
 
 
 class Pieces(trt.IStreamReader):
-    """Hands out `data` in pieces of a given size."""
+    """Returns `data` in pieces of a given size."""
 
     def __init__(self, data, size):
         trt.IStreamReader.__init__(self)
@@ -179,7 +180,7 @@ def test_a_small_file_is_read(net, plan_of, tmp_path, load):
 
 
 def test_two_processes_share_the_weights(path, load):
-    """Each page that both have touched counts half for each of them."""
+    """A page that both processes have touched counts half for each."""
     engine = load(path)
     assert right(engine)
     with subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Beam search gives the sentences that NumPy finds, and they are the best of those that were looked at."""
+"""Beam search gives NumPy's sentences, and they are the best of the candidates."""
 
 import runpy
 from pathlib import Path
@@ -16,7 +16,7 @@ def example():
 
 
 def in_numpy(example, size, weights, length):
-    """Every beam of every sentence for itself: (score, words, state), the best of all that follow them."""
+    """Each beam of each sentence separately: (score, words, state), the best of all continuations."""
     w = {name: x.astype(np.float64) for name, x in weights.items()}
     out = []
     for n in range(size.batch):

@@ -1,4 +1,4 @@
-"""The calibrated classifier tells nearly the classes of float32, whichever calibrator found ranges."""
+"""The calibrated classifier predicts nearly the classes of float32 with each calibrator."""
 
 import runpy
 from pathlib import Path

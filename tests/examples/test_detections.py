@@ -1,4 +1,4 @@
-"""Detections of the example beside plain NumPy."""
+"""Detections of the example, compared with plain NumPy."""
 
 import runpy
 from pathlib import Path

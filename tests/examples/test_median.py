@@ -1,4 +1,4 @@
-"""The example whose plug-in is made of functions, beside plain NumPy."""
+"""The example with a plug-in made of functions, compared with plain NumPy."""
 
 import runpy
 from pathlib import Path

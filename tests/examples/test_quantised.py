@@ -1,4 +1,4 @@
-"""The classifier in int8 gives what its codes give in NumPy, and hardly other classes than in float32."""
+"""The int8 classifier gives the result of its codes in NumPy, and nearly the classes of float32."""
 
 import runpy
 from pathlib import Path
@@ -33,7 +33,7 @@ def test_products_of_codes_are_exact(example):
         y = np.maximum(y, 0).astype(np.float32) if n == 0 else y
     got = example.build(size, weights, ranges).run(x=x)["scores"]
     np.testing.assert_allclose(got, y, rtol=0, atol=2 * ranges[1] / 127 * np.abs(kernel).max())
-    assert np.mean(np.abs(got - y) < 1e-5) > 0.9  # all but those beside a tie
+    assert np.mean(np.abs(got - y) < 1e-5) > 0.9  # all but those next to a tie
 
 
 def test_classes_are_those_of_float32(example, capsys):

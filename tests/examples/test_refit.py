@@ -1,4 +1,4 @@
-"""The example of a plan that takes its weights when it is loaded."""
+"""The example of a plan whose weights are set after loading."""
 
 import runpy
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The encoder of sentences, in a small size: alone and side by side, their vectors are those of NumPy."""
+"""The sentence encoder in a small size: its vectors equal NumPy's, one sentence at a time and in batches."""
 
 import runpy
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Networks of the examples, in small sizes, give what NumPy in float64 makes of the same weights."""
+"""Networks of the examples, in small sizes, agree with NumPy in float64 for the same weights."""
 
 import math
 import runpy
@@ -14,7 +14,7 @@ from benchmarks.contractions.reference import Exact
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 EXACT = Exact()
-CLOSE = 2e-5  # of the largest number: the rounding of float32, through as many layers
+CLOSE = 2e-5  # relative to the largest number: the rounding of float32 through as many layers
 
 
 def example(name):
@@ -186,7 +186,7 @@ def normalized(x):
 
 
 def written(size, w, token):
-    """The tokens that follow, each computed with the keys and values of all before it."""
+    """The next tokens, each computed with the keys and values of all previous ones."""
     w = {name: x.astype(np.float64) for name, x in w.items()}
     kept = [([], []) for _ in range(size.layers)]
     out = []

@@ -1,4 +1,4 @@
-"""Networks of the examples, in their own sizes, give what PyTorch makes of the same weights."""
+"""Networks of the examples, in their own sizes, agree with PyTorch for the same weights."""
 
 import runpy
 from pathlib import Path
@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed: make prog
 pytestmark = pytest.mark.programs
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-CLOSE = 2e-5  # of the largest number: both compute in float32, in another order
+CLOSE = 2e-5  # relative to the largest number: both compute in float32, in another order
 
 
 def example(name):
@@ -81,7 +81,7 @@ def test_resnet18_agrees_with_pytorch():
 
 def test_resnet18_agrees_with_pytorch_where_windows_take_fewer_products():
     net = example("resnet18")
-    size = net.Size(image=224)  # the smallest usual one whose second and third stage are worth tiles
+    size = net.Size(image=224)  # the smallest usual size whose second and third stage are worth tiles
     weights, image = net.random_weights(size), noise(1, 3, size.image, size.image)
     got = net.build(size, weights).run(image=image)["logits"]
     assert_close(got, resnet18(net, size, tensors(weights), torch.from_numpy(image)))

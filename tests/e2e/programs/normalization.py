@@ -1,6 +1,6 @@
-"""Each row to mean 0 and variance 1, then scaled and moved."""
+"""Each row normalised to mean 0 and variance 1, then scaled and shifted."""
 
-# ruff: noqa: F821  # the harness gives network, inputs, outputs, expected, trt and np
+# ruff: noqa: F821  # the test defines network, inputs, outputs, expected, trt and np
 
 x = network.add_input("x", dtype=trt.float32, shape=(2, 5))
 scale = network.add_input("scale", dtype=trt.float32, shape=(1, 5))

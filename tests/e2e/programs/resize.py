@@ -1,6 +1,6 @@
-"""A row of four pixels to eight: by the nearest and linearly, by size and by factor."""
+"""A row of four pixels resized to eight, nearest and linear, by size and by factor."""
 
-# ruff: noqa: F821  # the harness gives network, inputs, outputs, expected, trt and np
+# ruff: noqa: F821  # the test defines network, inputs, outputs, expected, trt and np
 
 row = network.add_input("row", dtype=trt.float32, shape=(1, 1, 1, 4))
 nearest = network.add_resize(row)

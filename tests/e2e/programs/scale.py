@@ -1,6 +1,6 @@
-"""Three coefficients by channel, and one for all elements with a power."""
+"""Three coefficients per channel, and one set for all elements with a power."""
 
-# ruff: noqa: F821  # the harness gives network, inputs, outputs, expected, trt and np
+# ruff: noqa: F821  # the test defines network, inputs, outputs, expected, trt and np
 
 x = network.add_input("x", dtype=trt.float32, shape=(2, 3, 1, 2))
 by_channel = network.add_scale(

@@ -1,6 +1,6 @@
 """Transpose, reshape with a copied and an inferred dimension, transpose again."""
 
-# ruff: noqa: F821  # the harness gives network, inputs, outputs, expected, trt and np
+# ruff: noqa: F821  # the test defines network, inputs, outputs, expected, trt and np
 
 x = network.add_input("x", dtype=trt.int32, shape=(2, 3, 4))
 layer = network.add_shuffle(x)
