@@ -1,4 +1,4 @@
-"""What attributes hold: sizes are found and replaced at any depth, and nothing else."""
+"""Attributes: dimensions are found and replaced at any depth, and nothing else."""
 
 import numpy as np
 

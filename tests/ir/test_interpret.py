@@ -1,4 +1,4 @@
-"""The interpreter: names, sizes read off the feeds, rounding at outputs only, errors for bad feeds."""
+"""The interpreter: names, sizes from the feeds, rounding at outputs only, errors for bad feeds."""
 
 from __future__ import annotations
 

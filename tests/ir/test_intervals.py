@@ -1,4 +1,4 @@
-"""What is known of a value from the form of its expression."""
+"""Intervals inferred from the form of a value's expression."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ INSIDE = select(ABOVE < 7.5, ABOVE, 7.5)
         (cast(ABOVE, Scalar.I32), None),  # infinity becomes another number
         (cast(INSIDE, Scalar.U8), None),  # and so does −3
         (select(X < 7.5, X, 7.5), (float("-inf"), 7.5)),
-        (select(X < 7.5, 7.5, X), None),  # NaN comes through
+        (select(X < 7.5, 7.5, X), None),  # NaN propagates
     ],
 )
 def test_intervals(x: Expr, expected: tuple[float, float] | None):

@@ -1,4 +1,4 @@
-"""What intrinsics compute: their texts beside NumPy, and as kernels name them."""
+"""The semantics of intrinsics: their texts compared with NumPy, and their names in kernels."""
 
 import ml_dtypes
 import numpy as np

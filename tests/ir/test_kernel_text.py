@@ -1,4 +1,4 @@
-"""Kernels as text: what is printed comes back equal; tampered text gives clean errors."""
+"""Kernels as text: printing and parsing returns an equal kernel; tampered text gives clean errors."""
 
 from __future__ import annotations
 

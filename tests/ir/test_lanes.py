@@ -1,4 +1,4 @@
-"""How many lanes fill a vector."""
+"""The number of lanes of a vector."""
 
 from anyrt.core.dims import Sym
 from anyrt.ir.buffer import Buffer, Scalar, Space

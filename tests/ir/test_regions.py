@@ -38,7 +38,8 @@ def types(ends: tuple[tuple[str, Value], ...]) -> tuple[Type, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Branch(Prim):
-    """What `then` makes of the operands behind the first where that is true, else what `otherwise` does."""
+    """The result of `then` for the operands after the first if that is true, else the result of
+    `otherwise`."""
 
     then: Graph
     otherwise: Graph
@@ -62,7 +63,7 @@ class Branch(Prim):
 
 @dataclass(frozen=True, slots=True)
 class Repeat(Prim):
-    """What becomes of the operands when `body` is applied `count` times."""
+    """The operands after `count` applications of `body`."""
 
     count: Dim
     body: Graph
@@ -133,7 +134,7 @@ def test_regions_are_printed_before_what_holds_them():
 
 
 def twice(inner: Graph) -> Graph:
-    """`inner`, which takes and gives two vectors, repeated twice where the input says so."""
+    """`inner`, which maps two vectors to two, repeated twice if the input says so."""
     repeated = apply_all(Repeat(2, inner), A, B)
     both = region(*repeated, inputs=(A, B)), region(A, B, inputs=(A, B))
     return graph(*apply_all(Branch(*both), YES, X, b.map_("neg", X)))
@@ -186,7 +187,7 @@ def test_tampered_regions_are_refused(old, new, said):
 
 
 def inside_one_another(depth):
-    """Text of so many regions, each in the next one."""
+    """The text of this many nested regions."""
     held = "v1: FLOAT[1] = Repeat(count=1, body=r{})(v0)"
     lines = ['v0: FLOAT[1] = Param(name="a", type=FLOAT[1])()', 'input "a" v0', 'output "o" v1']
     first = ["region r0 {", lines[0], 'v1: FLOAT[1] = Map(fn="neg", dtype=FLOAT)(v0)', *lines[1:], "}"]
@@ -204,7 +205,7 @@ def test_hundreds_of_regions_inside_one_another_are_read_and_printed():
 def test_text_and_its_making_grow_with_depth_and_no_faster():
     texts = [print_graph(parse_graph(inside_one_another(n), WORDS), WORDS) for n in (100, 200)]
     lines, more = (text.count("\n") for text in texts)
-    assert more == 2 * lines - 4  # all but what stands around regions
+    assert more == 2 * lines - 4  # all but the text around regions
 
 
 def test_regions_inside_one_another_without_end_are_refused():

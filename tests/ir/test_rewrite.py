@@ -1,4 +1,4 @@
-"""Rewriting: what patterns match, and what becomes of names and of graphs that nothing fits."""
+"""Rewriting: matches of patterns, names, and graphs without a match."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Kernels run with NumPy: what statements mean, and that every wrong access is named."""
+"""Kernels run with NumPy: the semantics of statements, and an error for every invalid access."""
 
 import numpy as np
 import pytest
@@ -44,7 +44,7 @@ AT = P * 4 + I.dim
 
 
 def ran(*body, x=range(8), scratch=16, sizes=None, **more):
-    """What two items leave in y, which was full of −1 before."""
+    """The content of y, initially −1, after two items."""
     memory = {X: np.array(x, np.float32), Y: np.full(8, -1, np.float32), **more.get("memory", {})}
     run(Kernel("k", P, body, 1, scratch), memory, sizes or {}, more.get("lanes", 4))
     return memory[Y].tolist()
@@ -109,7 +109,7 @@ def test_lanes_read_what_the_vector_before_wrote(lanes, expected):
 
 
 def test_a_fold_over_a_serial_loop_goes_in_order_from_what_was_there():
-    """10⁸ + 3 is 10⁸ in float32, 10⁸ + 12 is not."""
+    """In float32, 10⁸ + 3 is 10⁸, 10⁸ + 12 is not."""
     sums = (Alloc(ACC, const(1e8, Scalar.F32)), serial(Fold(ACC, Op.ADD, load(X, AT))))
     assert ran(*sums, Store(Y, P * 4, load(ACC, 0)), x=[3] * 8)[0] == 1e8
 
@@ -258,14 +258,14 @@ LEAST, NOWHERE = const(float("-inf"), Scalar.F32), const(99, Scalar.I64)
 
 
 def larger(x, place):
-    """What takes the place of the best so far."""
+    """The element that replaces the best so far."""
     best, at = load(BEST, 0), load(PLACE, 0)
     better = (best < x) | (alu(Op.EQ, best, x) & (place < at))
     return select(better, x, best), select(better, place, at)
 
 
 def argmax(var, x):
-    """Greatest element and the first place where it is."""
+    """The greatest element and its first position."""
     step = larger(x, index(var.dim))
     merge = larger(load(OTHER_BEST, 0), load(OTHER_PLACE, 0))
     return MultiReduction((BEST, PLACE), step, (LEAST, NOWHERE), (OTHER_BEST, OTHER_PLACE), merge)
@@ -312,7 +312,7 @@ def test_a_running_maximum_and_sum_is_merged_across_lanes():
 
 
 def test_lanes_may_fold_several_registers_of_their_own():
-    """The greatest of x[i], x[i + 1] and its place, for every lane."""
+    """The greatest of x[i], x[i + 1] and its position, for every lane."""
     two = Sym("t", extent=2)
     inner = serial(argmax(two, load(X, minimum(AT + two, 7))), var=two)
     out = Store(Y, AT, cast(load(PLACE, 0), Scalar.F32))
@@ -340,7 +340,7 @@ def test_joint_folds_of_loops_of_different_lengths_do_not_mix():
 
 
 def in_order_of_lanes(values, width, chains):
-    """The sum as generated code makes it, one lane at a time."""
+    """The sum in the order of generated code, one lane at a time."""
     sums = np.full((chains, width), -0.0, np.float32)
     done = 0
     for step, used in ((width * chains, chains), (width, 1), (1, 0)):
@@ -386,7 +386,7 @@ def test_generated_code_has_as_many_accumulators():
 
 
 def test_elements_of_stored_types_need_not_be_machine_types():
-    """A bool lies in memory as a byte."""
+    """A bool takes a byte in memory."""
     flags = Buffer("f", DataType.BOOL, Space.INPUT, 4)
     memory = {flags: np.array([True, False, True, True])}
     taken = vector(Store(Y, AT, cast(load(flags, I.dim), Scalar.F32)))

@@ -1,4 +1,4 @@
-"""Blocks of threads, what they share, and where they must wait for one another."""
+"""Blocks of threads, their shared memory and their barriers."""
 
 import numpy as np
 import pytest
@@ -43,7 +43,7 @@ def threads(*body, var=T):
 
 
 def ran(*body, x=range(8), sizes=None, shared=16, faults=()):
-    """What is in y in the end, which was full of −1 before."""
+    """The final content of y, initially −1."""
     kernel = Kernel("k", P, body, 1, 0, shared)
     assert list(kernel_faults(kernel)) == list(faults)
     memory = {X: np.array(x, np.float32), Y: np.full(8, -1, np.float32)}

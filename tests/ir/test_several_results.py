@@ -1,4 +1,4 @@
-"""Nodes with several results: interned, printed, checked, run and rewritten like those with one."""
+"""Nodes with several results are interned, printed, checked, run and rewritten like those with one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shape arithmetic followed symbolically: elements of integer values as sizes, and what stays unknown."""
+"""Symbolic evaluation of shape arithmetic: elements of integer values as dimensions, and unknown ones."""
 
 from __future__ import annotations
 

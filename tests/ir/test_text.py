@@ -1,4 +1,5 @@
-"""Graphs as text: what is printed comes back as the same interned nodes; tampered text gives clean errors."""
+"""Graphs as text: parsing the printed text returns the same interned nodes; tampered text gives
+clean errors."""
 
 from __future__ import annotations
 

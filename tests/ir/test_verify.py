@@ -1,4 +1,4 @@
-"""The verifiers: whole graphs and kernels pass, each broken rule is found."""
+"""The verifiers accept valid graphs and kernels, and report each broken rule."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ BEGIN = Alloc(BEST, ONE), Alloc(SUM, const(0, Scalar.I64))
 
 
 def joint(**changes):
-    """The greatest element, and how many there are."""
+    """The greatest element, and its count."""
     whole = MultiReduction(
         (BEST, SUM),
         (alu(Op.MAX, load(BEST, 0), load(IN, AT)), load(SUM, 0) + 1),
@@ -234,7 +234,7 @@ WIDE = b.param("w", (4,), DataType.DOUBLE)
 
 
 def in_less(narrowed):
-    """What is said of float64 that was `narrowed`, doubled, and widened again."""
+    """An interval of a float64 that was `narrowed`, doubled, and widened again."""
     graph = Graph((("w", WIDE),), (("y", b.cast(b.map_("add", narrowed, narrowed), DataType.DOUBLE)),))
     return list(graph_faults(graph, Param))
 

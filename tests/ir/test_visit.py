@@ -1,4 +1,4 @@
-"""The one walk and the one rewrite of kernels."""
+"""The common traversal and the common rewrite of kernels."""
 
 from anyrt.core.dims import Sym
 from anyrt.ir.buffer import Buffer, Scalar, Space

@@ -1,4 +1,4 @@
-"""What a window is."""
+"""Windows of convolutions and pooling."""
 
 from anyrt.core.dims import Sym, add, minimum, mul
 from anyrt.ir.windows import together

@@ -1,4 +1,4 @@
-"""Transformations of loops: text in, text out, and what is computed stays the same."""
+"""Transformations of loops: text in, text out, and an unchanged result."""
 
 from collections.abc import Iterable, Mapping
 
@@ -18,19 +18,20 @@ from anyrt.loops.nest import Names
 from anyrt.schedule.tables import Tables
 from tests.targets import parsed
 
-OWN = (Space.SCRATCH, Space.REGISTER)  # what a kernel brings along
-SMALL = 4  # integers lie below: sums of thousands of their products are exact
+OWN = (Space.SCRATCH, Space.REGISTER)  # the parts that a kernel text needs
+SMALL = 4  # integers below this bound: sums of thousands of their products are exact
 
 
 @pytest.fixture
 def names():
-    """Fresh names above those in texts."""
+    """Fresh names, above those in texts."""
     return Names(10)
 
 
 @pytest.fixture
 def after():
-    """What a transformation makes of the kernel in a text, from the line "kernel" on, or why nothing."""
+    """The kernel of a text after a transformation, from the line "kernel" on, or the reason why it does not
+    apply."""
 
     def apply(text, transformation, tables=None, sizes=()):
         (kernel,) = parsed(text)
@@ -50,7 +51,7 @@ def after():
 
 
 def outcome(kernel: Kernel, alike: Iterable[Kernel], sizes: Mapping[str, int], tables: Tables | None):
-    """All that a kernel leaves in memory; `alike`: kernels whose memory looks the same before."""
+    """The content of memory after a kernel; `alike`: kernels that determine the initial memory."""
     rooms = memory(alike, sizes, tables)
     used = {b for b in buffers_of(kernel.body) if b.space not in OWN}
     run(kernel, {b: rooms[b] for b in used}, sizes)
@@ -58,7 +59,7 @@ def outcome(kernel: Kernel, alike: Iterable[Kernel], sizes: Mapping[str, int], t
 
 
 def memory(kernels: Iterable[Kernel], sizes: Mapping[str, int], tables: Tables | None):
-    """Small integers in all that kernels use, and in tables what belongs there."""
+    """Small integers in all buffers that kernels use; tables get their real content."""
     fills = tables.kernels() if tables else []
     used = {b for k in (*kernels, *fills) for b in buffers_of(k.body) if b.space not in OWN}
     rooms, blocks = {}, {}
@@ -74,7 +75,7 @@ def memory(kernels: Iterable[Kernel], sizes: Mapping[str, int], tables: Tables |
 
 
 def small(kind: Scalar, count: int, seed: int) -> np.ndarray:
-    """Small integers, of both signs where the type has them."""
+    """Small integers, of both signs if the type is signed."""
     numbers = np.random.default_rng(seed).integers(0, 2 * SMALL, count)
     signed = kind.is_float or kind in (Scalar.I8, Scalar.I16, Scalar.I32, Scalar.I64)
     return (numbers - SMALL if signed else numbers % 2).astype(DTYPES[kind])

@@ -1,4 +1,4 @@
-"""The product that tests of steps begin with: loops over rows, lanes and terms, as scheduling writes them."""
+"""The initial product of the tests of steps: loops over rows, lanes and terms, as scheduling writes them."""
 
 from anyrt.core.dims import Sym
 

@@ -1,4 +1,4 @@
-"""Sums of integers begin with what is added to them."""
+"""Integer sums start with the value that is added to them."""
 
 from anyrt.loops.begin import begin
 from tests.loops.products import PRODUCT, M

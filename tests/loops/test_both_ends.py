@@ -1,4 +1,4 @@
-"""The first and the last block for which something holds."""
+"""The first and the last block for which a condition holds."""
 
 from anyrt.core.dims import Sym
 from anyrt.core.enums import DataType

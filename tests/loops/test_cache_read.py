@@ -1,4 +1,4 @@
-"""What several loops of a row compute, stored by the first."""
+"""Values that several loops of a row compute are stored by the first loop."""
 
 from anyrt.core.machine import Costs
 from anyrt.loops.cache_read import cache_read

@@ -1,4 +1,4 @@
-"""Sums leave registers through scratch."""
+"""Sums move from registers to memory through scratch."""
 
 from anyrt.core.dims import Sym
 from anyrt.loops.cache_write import cache_write, cache_write_at

@@ -1,4 +1,4 @@
-"""Codes of few bits taken out of words, and their scales out of sums."""
+"""Few-bit codes extracted from words, and scales factored out of sums."""
 
 import numpy as np
 import pytest
@@ -74,7 +74,7 @@ BYTES = product(f"mul({SIGNED}, {SCALE})", rows="INT8")
 
 
 def rooms(kernels):
-    """Memory that kernels read: bytes of every kind, small numbers, powers of two for scales."""
+    """Memory that kernels read: bytes of all values, small numbers, powers of two for scales."""
     results = {
         b for k in kernels for b in buffers_of(k.body) if b.space not in (Space.REGISTER, Space.SCRATCH)
     }
@@ -90,7 +90,7 @@ def rooms(kernels):
 
 
 def result(kernel, alike):
-    """What a kernel leaves in y."""
+    """The content of y after a kernel."""
     memory = rooms(alike)
     run(kernel, {b: memory[b] for b in buffers_of(kernel.body) if b in memory}, {})
     (y,) = (a for b, a in memory.items() if b.name == "y")
@@ -99,7 +99,7 @@ def result(kernel, alike):
 
 @pytest.fixture
 def becomes():
-    """What a transformation makes of a kernel's text, which computes as many times the same."""
+    """A kernel's text after a transformation; checks that its result is `times` the old one."""
 
     def apply(text, change, times=1.0):
         (kernel,) = parsed(text)
@@ -116,12 +116,12 @@ def becomes():
 
 
 def one(lanes):
-    """Registers of a vector."""
+    """One vector of registers."""
     return 1
 
 
 def summed(kernel, names):
-    """Rows that are made smaller, and sums of theirs in registers."""
+    """Rows converted to smaller types, and their sums in registers."""
     in_words = fill_words(product_of(kernel).second)
     kernel = make_smaller(kernel, ROW, small(kernel))
     return accumulate(unpack(kernel, names, ROW) if in_words else kernel, names, ROW, one)
@@ -451,7 +451,7 @@ def test_zero_points_that_are_numbers_multiply_the_sum_as_a_number(becomes, name
 
 
 def test_no_bytes_are_summed_that_int32_does_not_hold():
-    """255 × 128 × 65 792 is the largest sum."""
+    """255 × 128 × 65 792 is the largest sum that fits."""
     texts = [EIGHTS["a sign"].replace("k4 0.. < 8", f"k4 0.. < {terms}") for terms in (65792, 65796)]
     assert [rows_of_codes(product_of(parsed(text)[0])) for text in texts] == [True, False]
 

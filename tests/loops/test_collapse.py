@@ -1,4 +1,4 @@
-"""Neighbouring loops as one."""
+"""Adjacent loops merged into one."""
 
 from anyrt.loops.collapse import collapse
 

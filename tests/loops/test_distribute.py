@@ -1,4 +1,4 @@
-"""The loops of a row, each for a batch of rows."""
+"""The loops of a row, each executed for a batch of rows."""
 
 from anyrt.loops.distribute import ShortRows, distribute
 

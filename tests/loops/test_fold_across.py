@@ -1,4 +1,4 @@
-"""Columns folded side by side."""
+"""Several columns folded at the same time."""
 
 from anyrt.loops.fold_across import fold_across
 

@@ -1,4 +1,4 @@
-"""Sums over rows whose neighbours lie apart, in the order of memory."""
+"""Sums over rows whose neighbours are strided, in the order of memory."""
 
 import numpy as np
 import pytest
@@ -95,7 +95,7 @@ def grouped(channels, side):
 
 @pytest.mark.parametrize(("channels", "side"), [(8, 5), (16, 48), (40, 21)])
 def test_groups_of_channels_that_lie_innermost_are_folded_so(channels, side):
-    """Compiled, beside the interpreter."""
+    """Compiled code, compared with the interpreter."""
     graph = grouped(channels, side)
     lowered = native.lower(graph, constant_offsets(graph), Sizes({}))
     texts = print_kernels(x.kernel for s in lowered.schedules for x in s.everywhere)

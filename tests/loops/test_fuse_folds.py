@@ -97,7 +97,7 @@ def test_squares_around_anything_else_are_summed_behind(after, names):
 
 
 def squares(kernel, x):
-    """What a kernel leaves for 64 elements."""
+    """The output of a kernel for 64 elements."""
     rooms = {b.name: b for b in buffers_of(kernel.body)}
     y = np.zeros(1, np.float32)
     with np.errstate(all="ignore"):
@@ -107,7 +107,7 @@ def squares(kernel, x):
 
 @pytest.mark.parametrize("seed", range(200))
 def test_one_pass_stays_in_range_where_a_chunk_of_the_largest_difference_does(seed, names):
-    """Rows of every size, at every distance from 0, with steps between their chunks."""
+    """Rows of every magnitude, at every distance from 0, with steps between their chunks."""
     (plain,), rng = parse_kernels(BUFFERS + ROWS), np.random.default_rng(seed)
     fused = fuse_folds(plain, names, lambda v: 1 << 20, 16)
     noise = rng.standard_normal(64) * 2.0 ** rng.uniform(-60, 0)
@@ -124,8 +124,8 @@ def test_one_pass_stays_in_range_where_a_chunk_of_the_largest_difference_does(se
 
 @pytest.mark.parametrize("share", [0.2, 0.3, 0.5, 0.9])
 def test_rows_near_the_end_of_float32_are_read_again(share, names):
-    """Half of the elements at each end: differences from the first chunk's mean are twice those from the
-    row's, and the sum of their squares four times as large."""
+    """Half of the elements at each end of the range: differences from the first chunk's mean are twice those
+    from the row's mean, and the sum of their squares is four times as large."""
     (plain,), x = parse_kernels(BUFFERS + ROWS), np.repeat([-1.0, 1.0], 32) * np.sqrt(share * LARGEST / 64)
     fused = fuse_folds(plain, names, lambda v: 1 << 20, 16)
     assert squares(fused, x) == pytest.approx(squares(plain, x), 1e-5)

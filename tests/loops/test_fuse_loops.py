@@ -1,4 +1,4 @@
-"""Two loops as one."""
+"""Two loops fused into one."""
 
 from anyrt.core.dims import Sym
 from anyrt.loops.fuse_loops import fuse_loops

@@ -1,4 +1,4 @@
-"""Few elements at every position, as one row."""
+"""A few elements at every position, stored as one row."""
 
 from anyrt.core.enums import ResizeCoordinateTransformation as Coordinate
 from anyrt.core.enums import ResizeRoundMode as Rounding

@@ -1,4 +1,4 @@
-"""What is stored back where it was read is left alone."""
+"""A value that would be stored back where it was loaded is not stored."""
 
 from anyrt.loops.keep import keep
 

@@ -1,4 +1,4 @@
-"""Sums of products with small known matrices as expressions."""
+"""Sums of products with small constant matrices as expressions."""
 
 import numpy as np
 import pytest

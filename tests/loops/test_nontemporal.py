@@ -1,4 +1,4 @@
-"""Large outputs are marked to be written past the caches."""
+"""Stores to large outputs are marked as non-temporal."""
 
 from anyrt.ir.kernelread import parse_kernels
 from anyrt.ir.kerneltext import print_kernels
@@ -16,7 +16,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
 
 
 def large(*names, mark=1):
-    """The step for a network whose large tensors are called so."""
+    """The step for a network whose large tensors have these names."""
 
     def step(kernel):
         store = kernel.body[0].body[0]

@@ -1,4 +1,4 @@
-"""What sums read, in the order in which they read it."""
+"""Operands of sums, copied into the order in which the sums read them."""
 
 from anyrt.loops.pack import pack_m, pack_n
 from tests.loops.products import PRODUCT, M

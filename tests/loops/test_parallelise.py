@@ -1,4 +1,4 @@
-"""Outer loops as the parallel one."""
+"""Outer loops that become the parallel loop."""
 
 from anyrt.loops.parallelise import parallelise
 

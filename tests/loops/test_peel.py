@@ -1,4 +1,4 @@
-"""The last turns of a loop."""
+"""The last iterations of a loop, peeled off."""
 
 from anyrt.core.dims import Sym, mul
 from anyrt.ir.kernel import Op, alu, index

@@ -1,4 +1,4 @@
-"""Where vectors begin to read, from tables."""
+"""Start addresses of vector loads, from tables."""
 
 from anyrt.core.enums import ResizeCoordinateTransformation as Coordinate
 from anyrt.core.enums import ResizeRoundMode as Rounding

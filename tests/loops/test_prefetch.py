@@ -1,4 +1,4 @@
-"""Rows on their way while an earlier one is computed."""
+"""Rows prefetched while an earlier one is computed."""
 
 from anyrt.loops.prefetch import prefetch
 

@@ -1,4 +1,4 @@
-"""What is done to a sum of products before it is tiled."""
+"""Transformations of a sum of products before tiling."""
 
 from anyrt.core.dims import Sym
 from anyrt.ir.kernelread import parse_kernels

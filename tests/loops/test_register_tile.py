@@ -1,4 +1,4 @@
-"""A product in tiles of registers: its text before and after each step of the recipe, for several tiles."""
+"""A product in register tiles: its text before and after each step of the recipe, for several tiles."""
 
 from dataclasses import replace
 from unittest.mock import patch
@@ -51,7 +51,7 @@ def wide(product):
 
 
 def joined(product):
-    """Four rows, which are whole turns of a loop of two."""
+    """Four rows, which are whole iterations of a loop of two."""
     outer, inner = product.m
     fused = Fused(outer, inner, Sym("f9", extent=6), beside=False)
     return Tile(replace(product.at(fused.values), m=(fused.m,)), fused.m, product.n[0], Shape(4, 1, 4), fused)
@@ -71,7 +71,8 @@ CASES = {
 
 
 def until(step, tile):
-    """What steps of the recipe make of a kernel, up to the one of this name, or why that does not apply."""
+    """The kernel after the steps of the recipe up to the one of this name, or the reason why it does not
+    apply."""
 
     def apply(kernel):
         rest = pieces(REFERENCE), 50, lambda: None, {}, {}

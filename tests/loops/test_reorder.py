@@ -1,4 +1,4 @@
-"""Few elements put last."""
+"""A short loop moved innermost."""
 
 from anyrt.loops.reorder import few_last
 

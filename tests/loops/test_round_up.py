@@ -1,4 +1,4 @@
-"""Tiles that are always whole."""
+"""Tiles padded so that all are whole."""
 
 from anyrt.backends.cpu.intrinsics import BYTES as DOT
 from anyrt.loops.cache_write import cache_write
@@ -9,7 +9,7 @@ from tests.loops.products import M
 
 
 def whole(kernel, names):
-    """Words in scratch, as far as they go, and zeros behind them."""
+    """Words in scratch, followed by zeros up to the end of the tile."""
     result = pack_m(dots(kernel, names, M, DOT), names, M, M, 5, 4, 16, 16)
     result = cache_write(pack_n(result, names, M, M, 16, 16, 16), names, M, 5, lambda lanes: 16, 0)
     return round_up(result, names, M, (5, 16), 16, (True, True))

@@ -1,4 +1,4 @@
-"""Few turns of an outer loop as one body."""
+"""A few iterations of an outer loop merged into one body."""
 
 from anyrt.loops.share import share
 

@@ -1,4 +1,4 @@
-"""Rows that remember one another, in bands."""
+"""Rows that reuse values of earlier rows, in bands."""
 
 from anyrt.loops.sliding_window import sliding_window
 

@@ -1,4 +1,4 @@
-"""Loops in pieces."""
+"""Loops split into pieces."""
 
 from anyrt.core.dims import Sym, add, minimum, mul
 from anyrt.loops.split import split, split_within

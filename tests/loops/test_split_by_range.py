@@ -1,4 +1,4 @@
-"""Vector loops in ranges in which comparisons of positions are decided."""
+"""Vector loops split into ranges in which comparisons of positions are constant."""
 
 import pytest
 
@@ -20,7 +20,7 @@ SIZES = [{"n": n} for n in (1, 2, 16, 33)]
 
 @pytest.fixture
 def split(after, names):
-    """The kernel of a text with its loops in ranges."""
+    """The kernel of a text with its loops split into ranges."""
 
     def apply(text, most=256, sizes=()):
         def turns(var):
@@ -32,7 +32,7 @@ def split(after, names):
 
 
 def moved(*steps, row=8):
-    """A kernel that adds up what lies so many elements before, 0 where that is none."""
+    """A kernel that adds the elements this far before, or 0 where there is none."""
     terms = [f"select(le(0:i64, index(-{k} + i1)), x[max(-{k} + i1, 0)], 0.0:f32)" for k in steps]
     total = terms[0]
     for term in terms[1:]:

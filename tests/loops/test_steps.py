@@ -1,10 +1,10 @@
-"""Every step of every strategy leaves a kernel that computes the same: random graphs, what networks are
-typically made of, and the cases of operators.
+"""Every step of every strategy preserves the results of a kernel: random graphs, typical networks, and the
+cases of operators.
 
-Kernels run on small integers, with every access checked. What they leave in memory is the same bit for bit,
-but where a step adds up in another order: then both lie as near the reference as its bounds say.
+Kernels run on small integers, with every access checked. Their outputs are equal bit for bit, except where a
+step reorders a sum: then both lie within the bounds around the reference.
 
-ANYRT_FUZZ=2000 tries that many graphs of each kind, and all cases, instead of the everyday few.
+ANYRT_FUZZ=2000 tries that many graphs of each kind, and all cases, instead of the daily few.
 """
 
 import random
@@ -52,8 +52,8 @@ from tests.sampling import sample, tries
 
 BATCHES = 2
 PRODUCTS = 1 << 18
-SMALL = 4  # integers lie below: sums of thousands of their products are exact
-# These add up in another order.
+SMALL = 4  # integers below this bound: sums of thousands of their products are exact
+# These reorder sums.
 REORDERING = (
     "collapse",
     "vectorise",
@@ -69,7 +69,7 @@ REORDERING = (
     "window tile",
 )
 OWN = (Space.SCRATCH, Space.REGISTER)
-# Where hardly anything is near the core, small kernels are cut, batched and fetched like large ones.
+# If the caches near the core are tiny, small kernels are split, batched and prefetched like large ones.
 TINY = replace(
     REFERENCE,
     l1_bytes=1 << 10,
@@ -88,7 +88,7 @@ FLOAT = DataType.FLOAT
 
 
 def normalised(dice, x):
-    """Rows around their mean, by their deviation, and what goes with them."""
+    """Normalised rows: minus their mean, divided by their deviation, and the epilogue."""
     v = b.cast(x, FLOAT)
     v = b.map_("sigmoid", v) if dice.flag() else v
     axes = dice.pick((1,), (1,), (0,)) if isinstance(x.shape[0], int) else (1,)
@@ -102,7 +102,7 @@ def normalised(dice, x):
 
 
 def resized(dice, x, vertical, horizontal):
-    """An image of another size, which may be dear before."""
+    """An image resized, perhaps after an expensive operation."""
     how, which = dice.pick(*Coordinate), dice.pick(*Selector)
     rules = [Linear(how, which), Cubic(how, which, -0.75, True), Nearest(how, which, Rounding.FLOOR)]
     v = b.cast(x, FLOAT)
@@ -141,12 +141,12 @@ def turned(dice):
 
 
 def known_case(dice):
-    """A random graph whose kernels may read any numbers, as none finds where others read."""
+    """A random graph whose kernels accept any numbers, because none computes positions for another."""
     return random_case(dice, kinds=KNOWN)
 
 
 def typical_case(dice):
-    """One of these, and perhaps some steps behind it."""
+    """One of the typical networks, perhaps with some more layers."""
     maker = Maker(dice, [dice.pick(rows, rows, pixels, planes, turned)(dice)], kinds=KNOWN)
     for _ in range(dice.pick(0, 0, 1, 3)):
         maker.step()
@@ -163,7 +163,7 @@ def typical_case(dice):
 
 @dataclass
 class Steps:
-    """The steps that make the kernel of a launch, run at some sizes."""
+    """The steps of a launch's kernel, run at some sizes."""
 
     schedule: Schedule
     launch: Launch
@@ -173,7 +173,7 @@ class Steps:
     def check(self):
         before, text = None, ""
         trace = self.schedule.trace(self.launch)
-        for step in trace if self.launch.group.tile is None else trace[-1:]:  # inner ones are of other memory
+        for step in trace if self.launch.group.tile is None else trace[-1:]:  # inner ones use other memory
             if isinstance(step.result, Fail):
                 continue
             where, text = f"{self.launch.kind}, {step.step}, at {self.sizes}", f"{text}\n{step.step}:\n"
@@ -185,7 +185,7 @@ class Steps:
             before, text = after, print_kernels([step.result])
 
     def outcome(self, kernel, text):
-        """What a kernel leaves in memory."""
+        """The content of memory after a kernel."""
         used = [x for x in buffers_of(kernel.body) if x.space not in OWN]
         memory = {x: self.tables[x.offset].view(DTYPES[x.stored]) for x in used if x.space is Space.TABLE}
         memory |= {x: self.filled(x) for x in used if x.space is not Space.TABLE}
@@ -220,7 +220,8 @@ class Steps:
         return memory
 
     def differing(self, before, after, reordered):
-        """Where two outcomes differ, None where they do not; within bounds where sums were `reordered`."""
+        """A description of the first difference of two outcomes, or None; sums that were `reordered` may
+        differ within bounds."""
         for name in before:
             a, c = before[name], after[name]
             differs = (a != c) & ((a == a) | (c == c))
@@ -230,7 +231,7 @@ class Steps:
         return None
 
     def near(self, array, name):
-        """A result lies within the bounds of the reference."""
+        """Whether a result lies within the bounds of the reference."""
         group = self.launch.group
         built = {group.buffer.name: (group.root, group.part), **{x.name: (v, None) for v, x in group.also}}
         value, part = built[name]
@@ -265,7 +266,7 @@ def check(graph, sizes_list, machine):
 
 
 def products(graph, sizes):
-    """How many products are added up."""
+    """The number of products that are added."""
     result = 0
     for value in walk(v for _, v in graph.outputs):
         if isinstance(value.op, Contract):
@@ -278,7 +279,7 @@ def products(graph, sizes):
 def one(make, seed):
     dice = Seeded(random.Random(seed))
     case, machine = make(dice), dice.pick(REFERENCE, TINY)
-    # Each is a point that is followed through every step.
+    # Each of these is an example that is followed through every step.
     sizes = [s for s in case.sizes if products(case.graph, s) <= PRODUCTS]
     if sizes:
         check(case.graph, sizes, machine)
@@ -300,7 +301,7 @@ def test_sums_in_blocks_of_few_terms_leave_what_a_kernel_computes(monkeypatch):
 
 @pytest.mark.parametrize("batch", range(BATCHES))
 def test_each_step_leaves_what_an_operator_computes(batch):
-    # These read positions that a kernel before them has made, which are no random numbers.
+    # These read positions that an earlier kernel computes, and which cannot be random.
     results = {LayerType.NMS, LayerType.NON_ZERO}
     every = [
         (n, op, case) for n, (op, case) in enumerate(x for x in all_cases() if x[0].layer not in results)

@@ -1,4 +1,4 @@
-"""Rows that lie where results will, before these are finished."""
+"""Intermediate rows stored in the place of the final results."""
 
 from anyrt.loops.store_in_place import store_in_place
 

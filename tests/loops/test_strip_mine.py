@@ -1,4 +1,4 @@
-"""Loops in pieces, and loops that an index divides."""
+"""Loops split into pieces, and loops that an index divides."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Long sums as sums of the sums of their blocks."""
+"""Long sums as sums of block sums."""
 
 import pytest
 

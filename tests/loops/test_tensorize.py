@@ -1,4 +1,4 @@
-"""Loops by the instructions that compute them."""
+"""Loops replaced by the instructions that compute them."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What reads across memory, in strips."""
+"""Loops that read across memory, in strips."""
 
 from anyrt.loops.tile import Strips, tile
 

@@ -1,4 +1,4 @@
-"""Two rows an item."""
+"""Two rows per item."""
 
 from anyrt.loops.unroll_and_jam import unroll_and_jam
 

@@ -1,4 +1,4 @@
-"""What is read next, on its way."""
+"""Prefetches of the next operands."""
 
 import re
 
@@ -104,6 +104,6 @@ def test_the_next_panel_is_asked_for_line_by_line_whatever_its_words_hold(dtype,
     graph = pack_constants(Graph((("x", x),), (("y", y),)))
     lowered = native.lower(graph, constant_offsets(graph), Sizes({}), machine=REFERENCE)
     asked = re.findall(r"fetch const\d+\[(.*)\]", print_kernels(lowered.module.kernels))
-    # Four tiles share a panel: with each word, or term of float32, a quarter of its 128 bytes is asked for.
+    # Four tiles share a panel: with each word, or term of float32, a quarter of its 128 bytes is prefetched.
     assert asked
     assert all(f" {8 * terms // 256}*" in x for x in asked)

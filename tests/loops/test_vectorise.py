@@ -1,4 +1,4 @@
-"""The loop of each nest that is widened."""
+"""The loop of each nest that is vectorised."""
 
 from anyrt.loops.vectorise import vectorise
 

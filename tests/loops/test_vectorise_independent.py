@@ -1,4 +1,4 @@
-"""Loops that primitives write become vector loops where their turns need nothing of one another."""
+"""Loops written by primitives become vector loops if their iterations are independent."""
 
 import pytest
 
@@ -15,7 +15,7 @@ NEED = "the turns of each innermost loop need one another"
 
 
 def kernel(*lines):
-    """One that runs these lines for each of eight rows."""
+    """A kernel that runs these lines for each of eight rows."""
     body = "\n".join(f"    {line}" for line in lines)
     return f"""{BUFFERS}
 kernel "k" p0 0.. < 1 work 1 scratch 0 {{

@@ -1,4 +1,4 @@
-"""Loops that follow tables, in versions for classes of these."""
+"""Loops that follow tables, in versions for classes of table contents."""
 
 from anyrt.core.dims import Sym
 from anyrt.core.enums import ResizeCoordinateTransformation as Coordinate

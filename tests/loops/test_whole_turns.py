@@ -1,4 +1,4 @@
-"""Loops whose counters sums of products only take apart."""
+"""Loops whose counters are only decomposed by sums of products."""
 
 from anyrt.ir.kernelread import parse_kernels
 from anyrt.loops.whole_turns import whole_turns

@@ -1,4 +1,4 @@
-"""Images of windows in scratch, and sums of several rows of windows in registers."""
+"""Window images in scratch, and sums of several rows of windows in registers."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Products beside windows, and computed places: every kernel is verified."""
+"""Products next to windows, and computed positions: every kernel is verified."""
 
 from types import SimpleNamespace
 
@@ -37,7 +37,7 @@ def columns_three_times() -> Value:
 
 
 def images_with_moving_borders() -> Value:
-    """Images that windows slide over, with rows at the border for some of them only."""
+    """Images with sliding windows; only some of them have rows at the border."""
     x = b.pad(b.param("x", (4, 2, 64), F), (0, 0, 1), (0, 0, 1), 0.0)
     windows = b.windows(x, (Axis(0, 0), Axis(0, 1), Axis(0, 2, 1, ((3, 1),))), (4, 2, 65, 2))
     y = b.contract("nwcl,wl->nwc", windows, constant((2, 2)))
@@ -45,7 +45,7 @@ def images_with_moving_borders() -> Value:
 
 
 def images_with_borders_of_their_own() -> Value:
-    """The same below windows over images, too: each image has other rows of its border than the next one."""
+    """The same with windows over images: each image has other border rows than the next one."""
     x = b.pad(b.param("x", (3, 2, 64), F), (0, 0, 1), (0, 0, 1), 0.0)
     windows = b.windows(x, (Axis(0, 0), Axis(0, 1), Axis(0, 2, 1, ((3, 1),))), (3, 2, 65, 2))
     y = b.contract("nwcl,wl->nwc", windows, constant((2, 2)))

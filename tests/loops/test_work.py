@@ -1,4 +1,4 @@
-"""How much a kernel's item does."""
+"""The amount of work of a kernel's item."""
 
 from dataclasses import replace
 
@@ -45,7 +45,8 @@ def test_a_piece_that_ends_with_an_open_number_counts_as_the_first_one():
 
 
 def test_what_is_known_of_a_tile_stays_known():
-    """A number that a kernel does not count itself, as the columns of a tile, is not the first of any."""
+    """A number that a kernel does not count itself, such as the columns of a tile, is not the first
+    of any."""
     (kernel,) = parse_kernels(TEXT)
     columns = Sym("tile.columns", extent=101)
     loop = For(Sym("k", extent=add(columns.dim, kernel.var.dim)), Loop.VECTOR, kernel.body[0].body[-1:])
