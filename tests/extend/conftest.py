@@ -1,4 +1,4 @@
-"""A copy of the project's source to add things to, and a way to run programs against it."""
+"""A copy of the project's source to extend, and functions that run programs against it."""
 
 import os
 import shutil
@@ -17,12 +17,12 @@ class Copy:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.package = folder / "src/anyrt"
-        unwanted = shutil.ignore_patterns("*.pyc.*")  # those being written
+        unwanted = shutil.ignore_patterns("*.pyc.*")  # files that are being written
         for name in ("src", "tools"):
             shutil.copytree(ROOT / name, folder / name, ignore=unwanted)
 
     def run(self, *words: str, status: int = 0) -> str:
-        """What a program prints; it must end with `status`."""
+        """The output of a program; its exit status must be `status`."""
         paths = os.pathsep.join(str(self.folder / name) for name in ("src", "tools", "."))
         environ = {**os.environ, "PYTHONPATH": paths, "ANYRT_CACHE_DIR": str(self.folder / "cache")}
         done = subprocess.run(
@@ -32,13 +32,13 @@ class Copy:
         return done.stdout
 
     def tests(self, *words: str) -> str:
-        """What pytest prints of the project's own tests, run in the copy."""
+        """The output of pytest for the project's own tests, run in the copy."""
         shutil.copytree(ROOT / "tests", self.folder / "tests", ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copy(ROOT / "pyproject.toml", self.folder)
         return self.run("-m", "pytest", "-q", "-rpf", "-p", "no:cacheprovider", *words)
 
     def anyrt(self, *words: str) -> str:
-        """What the command `anyrt` prints."""
+        """The output of the command `anyrt`."""
         return self.run("-m", "anyrt", *words)
 
     def replace(self, name: str, old: str, new: str) -> None:

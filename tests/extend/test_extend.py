@@ -1,4 +1,4 @@
-"""What docs/architecture.md says of adding things, done: each test touches the places named there alone."""
+"""The extensions that docs/architecture.md describes: each test edits only the places named there."""
 
 import shutil
 from pathlib import Path
@@ -182,7 +182,7 @@ def test_an_operator_is_one_file(copy):
     assert printed == ["[5. 6.] True", "True True", "True True", "[3.5 4.5]"]
 
 
-# Tests that are derived from records, and those that look at all operators at once.
+# Tests derived from records, and those that cover all operators at once.
 DERIVED = ("tests/ops", "tests/api", "tests/onnx/test_plain.py", "tests/compiler/test_bounds.py")
 AT_ONCE = (
     "the_cases_are or every_name_that_an_operator_states or every_code_of_a_mistake or are_the_published"

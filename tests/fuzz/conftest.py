@@ -1,3 +1,3 @@
-"""The fuzzers are programs of their own, so that a crash or a hang of one is seen by the tests."""
+"""The fuzzers run as separate programs, so that tests notice a crash or a hang."""
 
 collect_ignore = ["mutate_plans.py", "mutate_calls.py", "mutate_models.py"]

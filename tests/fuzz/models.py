@@ -1,14 +1,14 @@
-"""Small models of all sorts, from which those that are wrong are made: `MODELS[0]()`."""
+"""Small models of all kinds, which the fuzzers mutate: `MODELS[0]()`."""
 
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
 F, LONG, FLAG = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
-DATA = "weights.bin"  # 1024 bytes beside the model
+DATA = "weights.bin"  # 1024 bytes next to the model
 
 
 def node(op, inputs, outputs, **more):
-    """Names as words in one text."""
+    """A node; each list of names is one text with spaces."""
     return helper.make_node(op, inputs.split(), outputs.split(), name=f"{op}_{outputs.split()[0]}", **more)
 
 

@@ -1,8 +1,8 @@
-"""Call the API at random, with good and bad arguments in any order: `python mutate_calls.py FIRST LAST`.
+"""Call the API at random, with valid and invalid arguments in any order: `python mutate_calls.py FIRST LAST`.
 
-Case k is always the same. Its calls may be refused: by None, False or a sentinel with a line in the log, or
-by one of the exceptions of TensorRT's Python layer. Prints the cases in which anything else happens; a case
-that kills the process is the last one on stderr.
+Case k is deterministic. Its calls may fail: with None, False or a sentinel and a line in the log, or with one
+of the exceptions of TensorRT's Python layer. Prints the cases with any other outcome; a case that crashes the
+process is the last one on stderr.
 """
 
 import contextlib
@@ -22,18 +22,18 @@ from anyrt.core.trt_enum import TrtEnum
 
 SECONDS = 60  # for one case
 CALLS = 40  # in one case
-OURS = ("AR806", "AR807", "AR808")  # codes that blame the library
-# What the Python layer raises; AnyrtError where the documentation says that a call raises.
+OURS = ("AR806", "AR807", "AR808")  # codes of internal errors
+# Exceptions of the Python layer; AnyrtError where the documentation says that a call raises.
 ALLOWED = (WrongType, WrongValue, Refused, trt.errors.AnyrtError)
 SIZES = (0, 1, 2, 3, 4, 5, 7, -1, -2, 9, 1 << 20, 1 << 31, 1 << 40)
 NAMES = ("x", "n", "y", "z", "", "x" * 5000, "a b", "a_b", "\0", "ü")
 ENUMS = [e for e in (getattr(trt, n) for n in dir(trt)) if inspect.isclass(e) and issubclass(e, TrtEnum)]
-# No inferences at addresses that are not there: the caller answers for those, as in C.
+# No inferences at invalid addresses: as in C, the caller is responsible for them.
 SKIPPED = {"set_tensor_address", "execute_v2", "set_device_memory", "device_memory"}
 
 
 class Log(trt.ILogger):
-    """Keeps errors."""
+    """Records errors."""
 
     def __init__(self):
         trt.ILogger.__init__(self)
@@ -45,7 +45,7 @@ class Log(trt.ILogger):
 
 
 class Case:
-    """One sequence: the objects that it has so far, and its dice."""
+    """One sequence: the objects that it has so far, and its random choices."""
 
     def __init__(self, number):
         self.rng = random.Random(number)
@@ -61,7 +61,7 @@ class Case:
             self.prepare()
 
     def prepare(self):
-        """A network that could be built, with a profile."""
+        """A network that can be built, with a profile."""
         net, config, profile = (self.objects[k][0] for k in ("network", "config", "profile"))
         rank = self.rng.choice((1, 2, 4, 4, 5))
         low = [self.rng.choice((1, 2, 3)) for _ in range(rank)]
@@ -87,7 +87,7 @@ class Case:
             self.objects["inspector"].append(engine.create_engine_inspector())
 
     def layer(self, net, tensor, rank):
-        """A layer that mostly fits."""
+        """A layer that is valid most of the time."""
         axes = self.rng.randrange(1, 1 << rank)
         return self.rng.choice(
             (
@@ -108,7 +108,7 @@ class Case:
     # ---- arguments
 
     def some(self, kind):
-        """An object of that kind, or none of it now and then."""
+        """An object of that kind; occasionally None."""
         result = self.objects[kind]
         return self.rng.choice(result) if result and self.rng.random() < 0.95 else None
 
@@ -148,7 +148,7 @@ class Case:
         )()
 
     def argument(self, parameter):
-        """Something that fits the parameter mostly, by its name and annotation."""
+        """An argument that is valid most of the time, by the parameter's name and annotation."""
         if self.rng.random() < 0.12:
             return self.anything()
         annotation, name = str(parameter.annotation), parameter.name
@@ -209,7 +209,7 @@ class Case:
         return low, [x + step for x in low], [x + 2 * step for x in low]
 
     def special(self, kind, owner):
-        """Sensible steps, which random ones rarely are."""
+        """Sensible steps, which random ones seldom form."""
         match kind:
             case "network":
                 return (
@@ -243,7 +243,7 @@ class Case:
         return self.rng.choice([*engine, *NAMES[:4]])
 
     def infer(self, engine):
-        """A call with arrays, mostly of the right type and shape."""
+        """A call with arrays, most of the time of the right type and shape."""
         arrays = {}
         for name in engine:
             if engine.get_tensor_mode(name) is trt.TensorIOMode.INPUT:
@@ -256,17 +256,17 @@ class Case:
         engine.run(**arrays)
 
     def memory(self):
-        """No address but 0 and impossible ones: for others the caller answers."""
+        """Only 0 and impossible addresses: the caller is responsible for others."""
         return self.rng.choice((0, 0, -1, 1 << 63, None, "x", 1.5, self.array(), self.array(), self))
 
     def run(self, context):
-        """An inference in memory that is there."""
+        """An inference in valid memory."""
         for name in context.engine:
             size = context.get_max_output_size(name)
             if 0 <= size < 1 << 24:
                 dtype = context.engine.get_tensor_dtype(name)
                 kind = np.dtype(np.uint8 if is_packed(dtype) else numpy_dtype(dtype))
-                # Arrays, whose size is looked at again when the shapes have changed.
+                # Arrays, whose size is checked again after the shapes have changed.
                 context.set_tensor_address(name, np.zeros(size // kind.itemsize + 8, kind))
         context.execute_async_v3(self.rng.choice((0, 1)))
 
@@ -295,7 +295,7 @@ class Case:
         self.store(method(*(self.argument(p) for p in expected if p.kind is not p.KEYWORD_ONLY), **named))
 
     def store(self, built):
-        """Keep what may be used later."""
+        """Store values for later use."""
         match built:
             case trt.ILayer():
                 self.objects["layer"].append(built)
@@ -322,7 +322,7 @@ def numpy_type(dtype):
 
 
 def wrong(number):
-    """What goes wrong in a case."""
+    """The failure of a case."""
     case, problems = Case(number), []
     for step in range(CALLS):
         before = len(case.log.lines)
@@ -340,7 +340,7 @@ def wrong(number):
 
 def main(first, last):
     warnings.simplefilter("ignore")  # deprecations, and caches that cannot be written
-    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):  # where calls write their files
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):  # calls write files there
         tried(first, last)
 
 

@@ -1,8 +1,8 @@
-"""Parse and build ONNX models that were changed at random: `python mutate_models.py FIRST LAST`.
+"""Parse and build ONNX models with random changes: `python mutate_models.py FIRST LAST`.
 
-Case k is always the same: one of the models of `models.py` with bytes or fields changed. Prints the cases in
-which anything but an answer or named errors is given, or which take too long or too much memory; a case that
-kills the process is the last one on stderr.
+Case k is deterministic: one of the models of `models.py` with bytes or fields changed. Prints the cases with
+an outcome other than a result or errors with codes, and those that take too much time or memory; a case that
+crashes the process is the last one on stderr.
 """
 
 import contextlib
@@ -24,11 +24,11 @@ from onnx import ModelProto
 
 import anyrt as trt
 
-SECONDS = 10  # for one case, on a machine that does other things as well
-HANGS = 60  # seconds after which the process ends itself with a trace
-MEMORY = 1 << 30  # bytes that a case may take beyond those that the first one took
-BUILT = 8  # every so many cases, what was parsed is built
-OURS = ("AR806", "AR807", "AR808")  # codes that blame the library
+SECONDS = 10  # for one case, on a busy machine
+HANGS = 60  # seconds after which the process exits with a trace
+MEMORY = 1 << 30  # bytes that a case may take beyond those of the first one
+BUILT = 8  # every eighth parsed network is built
+OURS = ("AR806", "AR807", "AR808")  # codes of internal errors
 NUMBERS = (0, 1, -1, 2, 3, 5, 7, -2, 64, 1 << 20, 1 << 31, 1 << 40, (1 << 62) + 1, (1 << 63) - 1, -(1 << 63))
 REALS = (0.0, -1.0, 0.5, 1e30, -1e-30, float("nan"), float("inf"), -float("inf"))
 TEXTS = (
@@ -49,7 +49,7 @@ TEXTS = (
 
 
 def messages(message):
-    """A message and all inside it."""
+    """A message and all messages inside it."""
     yield message
     for field, value in message.ListFields():
         if field.message_type is not None:
@@ -58,7 +58,7 @@ def messages(message):
 
 
 def change_field(message, names, rng):
-    """A field of a message set, emptied, doubled, or in another order."""
+    """A field of a message set, cleared, doubled, or reordered."""
     present = [f for f, _ in message.ListFields()]
     field = rng.choice(present if present and rng.random() < 0.8 else list(message.DESCRIPTOR.fields))
     if field.is_repeated:
@@ -69,7 +69,7 @@ def change_field(message, names, rng):
         else:
             getattr(message, field.name).SetInParent()
     else:
-        with contextlib.suppress(ValueError):  # what an enumeration does not have
+        with contextlib.suppress(ValueError):  # not a member of the enumeration
             setattr(message, field.name, other(field, getattr(message, field.name), names, rng))
 
 
@@ -119,7 +119,7 @@ def other(field, old, names, rng):
 
 
 def texts(message):
-    """The names that a model has, of tensors, operators and attributes."""
+    """The names in a model: of tensors, operators and attributes."""
     results = {""}
     for inner in messages(message):
         for field, value in inner.ListFields():
@@ -129,7 +129,7 @@ def texts(message):
 
 
 def changed(data, rng):
-    """The bytes of the model with something wrong in it."""
+    """The bytes of the model with an error in it."""
     if rng.random() < 0.25:
         return change_bytes(data, rng)
     model = ModelProto.FromString(data)
@@ -145,7 +145,7 @@ def changed(data, rng):
 
 
 def parsed(data, path, log):
-    """The network with its builder, None where the model is refused; and what was wrong about that."""
+    """The network with its builder, None if the parser rejects the model; and the failure."""
     builder = trt.Builder(log)
     network = builder.create_network()
     parser = trt.OnnxParser(network, log)
@@ -158,7 +158,7 @@ def parsed(data, path, log):
 
 
 def wrong(data, path, build):
-    """What goes wrong with a model."""
+    """The failure of a model."""
     log, problems = Log(), []
     try:
         result, problems = parsed(data, path, log)
@@ -174,7 +174,7 @@ def wrong(data, path, build):
 
 
 def peak():
-    """The most memory that the process has held since the last call, in bytes."""
+    """The peak memory of the process since the last call, in bytes."""
     lines = Path("/proc/self/status").read_text().splitlines()
     result = next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM"))
     Path("/proc/self/clear_refs").write_text("5")
@@ -182,12 +182,12 @@ def peak():
 
 
 def main(first, last):
-    warnings.simplefilter("ignore")  # folders that cannot be written
+    warnings.simplefilter("ignore")  # directories that cannot be written
     folder = tempfile.mkdtemp()
     (Path(folder) / DATA).write_bytes(bytes(range(256)) * 4)
     path = os.path.join(folder, "model.onnx")
     originals = [make().SerializeToString() for make in MODELS]
-    for original in originals:  # what is loaded at first use belongs to no case
+    for original in originals:  # modules loaded at first use belong to no case
         problems = wrong(original, path, True)
         assert not problems, problems
     base = peak()

@@ -1,7 +1,7 @@
-"""Load and run plans that were changed at random: `python mutate_plans.py FIRST LAST`.
+"""Load and run plans with random changes: `python mutate_plans.py FIRST LAST`.
 
-Case k is always the same. In every second one all checksums are right again, so that what is behind them is
-tried. Prints the cases that went wrong; a case that kills the process is the last one on stderr.
+Case k is deterministic. Every second one has valid checksums, so that the code behind the checksums is
+tested. Prints the cases that failed; a case that crashes the process is the last one on stderr.
 """
 
 import contextlib
@@ -24,11 +24,11 @@ SECONDS = 60  # for one case
 STRIP = 4096  # bytes around every tensor that must not change
 # Fields that are changed more often.
 MATTERS = ("graph", "graph", "graph", "bindings", "symbols", "profiles", "requirements", "refit")
-OURS = ("AR806", "AR807", "AR808")  # codes that blame the library
+OURS = ("AR806", "AR807", "AR808")  # codes of internal errors
 
 
 class Log(trt.ILogger):
-    """Keeps errors."""
+    """Records errors."""
 
     def __init__(self):
         trt.ILogger.__init__(self)
@@ -68,7 +68,7 @@ def constants(net):
 
 
 class Careful(Pad):
-    """Touches all memory that it is told of, and computes what its fields say where sizes fit these."""
+    """Touches all memory that it receives, and computes the function of its fields if the sizes fit these."""
 
     def enqueue(self, input_desc, output_desc, inputs, outputs, workspace, stream):
         at(inputs[0], input_desc[0]).copy()
@@ -90,7 +90,7 @@ class CarefulCreator(PadCreator):
 
 
 def called(net):
-    """Two calls of one kind of plug-in, which tells sizes and has fields."""
+    """Two calls of one plug-in, which has shape expressions and fields."""
     x = net.add_input("x", trt.float32, (1, -1, 3))
     y = net.add_plugin_v3([x], [], Careful(fields((0, 1, 0, 2)))).get_output(0)
     y = net.add_unary(y, trt.UnaryOperation.NEG).get_output(0)
@@ -99,7 +99,7 @@ def called(net):
 
 
 def refittable(net):
-    """Weights as they are, weights that are folded, and weights that are codes."""
+    """Plain weights, folded weights, and quantized weights."""
     x, rng = net.add_input("x", trt.float32, (2, 6)), np.random.default_rng(3)
     w, b, s = (rng.standard_normal(n).astype(np.float32) for n in (30, 5, 5))
     product = net.add_matrix_multiply(
@@ -210,7 +210,7 @@ def change_value(value, rng):
 
 
 def change_sealed(data, rng):
-    """A change of the header or the constants with checksums that fit."""
+    """A change of the header or the constants with valid checksums."""
     length, start = struct.unpack_from("<QQ", data, 16)
     header, weights = json.loads(data[128 : 128 + length]), bytearray(data[start:])
     if weights and rng.random() < 0.2:
@@ -225,8 +225,8 @@ def change_sealed(data, rng):
 
 
 def checksums(header, weights):
-    """Those of the constants that the header lists; as they were where it makes no sense, or where the plan
-    is stripped of the constants."""
+    """The checksums of the constants that the header lists; unchanged if the header is invalid, or if the
+    plan is stripped of the constants."""
     stated, sums, at = header.get("checksums"), [], 0
     try:
         if len(header.get("refit") or ()) == 5 and header["refit"][4]:
@@ -253,7 +253,7 @@ def seal(header, weights):
 
 
 def run(engine, log, rng):
-    """One inference at a corner of the first profile, with strips around every tensor."""
+    """One inference at a corner of the first profile, with guard strips around every tensor."""
     context = engine.create_execution_context()
     if context is None:
         return []
@@ -281,7 +281,7 @@ def run(engine, log, rng):
 
 
 def refit(engine, log, rng):
-    """Give all weights that the engine asks for, now and then some of them, or some in other memory."""
+    """Set all weights that the engine needs; occasionally only some, or some in other memory."""
     if not engine.refittable:
         return False
     refitter, arrays = trt.Refitter(engine, log), []
@@ -303,7 +303,7 @@ def address(memory):
 
 
 def wrong(data, rng):
-    """What goes wrong with a plan."""
+    """The failure of a plan."""
     log = Log()
     engine = trt.Runtime(log).deserialize_cuda_engine(data)
     problems = [] if engine is not None or log.lines else ["refused without a word"]
@@ -319,7 +319,7 @@ def wrong(data, rng):
 def main(first, last):
     trt.get_plugin_registry().register_creator(CarefulCreator(), "")
     plans = [plan(*network) for network in NETWORKS]
-    for original in plans:  # so that changes are what is refused, not the way in which they are written
+    for original in plans:  # so that changes cause the rejection, not the way in which they are written
         header, start = struct.unpack_from("<QQ", original, 16)
         assert seal(original[128 : 128 + header], original[start:]) == original
         assert trt.Runtime(Log()).deserialize_cuda_engine(original) is not None

@@ -1,4 +1,4 @@
-"""Products with weights of few bits agree with the interpreter, and touch nothing beyond their memory."""
+"""Products with few-bit weights agree with the interpreter, and access only their own memory."""
 
 import json
 import os

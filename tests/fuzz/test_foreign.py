@@ -1,4 +1,4 @@
-"""NNSmith's models: three that it made are judged every day, and new ones where it is installed."""
+"""NNSmith's models: three stored ones are judged every day, and new ones where NNSmith is installed."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ MODELS = sorted((Path(__file__).parent / "nnsmith").glob("*.onnx"))
 
 @pytest.fixture
 def off(monkeypatch):
-    """AnyRT whose results are wrong by one."""
+    """AnyRT with results that are wrong by one."""
 
     class Off:
         def __init__(self, model):

@@ -1,6 +1,6 @@
-"""Changed plans and models, and calls in any order: named errors only, no crash, no hang.
+"""Changed plans and models, and calls in any order: only errors with codes, no crash, no hang.
 
-ANYRT_FUZZ=1000 python -m pytest tests/fuzz    a long run: so many cases of each kind
+ANYRT_FUZZ=1000 python -m pytest tests/fuzz    a long run: this many cases of each kind
 """
 
 import os
@@ -15,12 +15,12 @@ from tests.sampling import FUZZ, tries
 
 HERE = Path(__file__).parent
 BATCHES = 2 if FUZZ else 1
-PROGRAMS = {"mutate_plans.py": 40, "mutate_calls.py": 30, "mutate_models.py": 200}  # everyday cases
+PROGRAMS = {"mutate_plans.py": 40, "mutate_calls.py": 30, "mutate_models.py": 200}  # daily cases
 
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory):
-    """That of the fuzzers: a cache of their own, two threads, a trace when one dies."""
+    """The environment of the fuzzers: a separate cache, two threads, a trace at a crash."""
     switches = {"ANYRT_NUM_THREADS": "2", "PYTHONFAULTHANDLER": "1", "PYTHONWARNINGS": "error"}
     path = os.pathsep.join((str(HERE.parents[1]), os.environ.get("PYTHONPATH", "")))
     switches["PYTHONPATH"] = path.rstrip(os.pathsep)

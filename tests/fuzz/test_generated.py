@@ -1,4 +1,4 @@
-"""The generator of models and its judge, and rules run backwards: a few seeds of what `make fuzz` tries."""
+"""The generator of models and its judge, and inverted rules: a few of the seeds that `make fuzz` tries."""
 
 import ml_dtypes
 import numpy as np
@@ -66,7 +66,7 @@ def test_a_result_that_is_off_is_seen(monkeypatch):
 
 @pytest.mark.parametrize("by", [1, 1 + 2.0**-30])
 def test_sums_that_cancel_are_compared_by_their_terms_in_whole_models_too(by, monkeypatch):
-    class Off:  # few outputs are off, and those of the run that has them all are not
+    class Off:  # few outputs are off, and not those of the inference that computes them all
         def __init__(self, model):
             self.session, self.few = usual(model), len(onnx.load_from_string(model).graph.output) < 5
 

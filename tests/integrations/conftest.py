@@ -1,4 +1,4 @@
-"""Models that the engines of batch work and other servers run."""
+"""Models for the batch engines and other servers."""
 
 import socket
 
@@ -6,7 +6,7 @@ import pytest
 from onnx import parser
 
 NEG = '<ir_version: 10, opset_import: ["": 21]> g (float[n, 3] x) => (float[n, 3] y) { y = Neg(x) }'
-# A number and a tensor of three axes for each row, of types that tables lack: two inputs, two outputs.
+# For each row a number and a tensor of three axes, of types that tables lack: two inputs, two outputs.
 WIDE = """<ir_version: 10, opset_import: ["": 21]>
 g (bfloat16[n, 2, 2] a, uint8[n] b) => (bfloat16[n, 2, 2] twice, uint8[n] same)
 { twice = Add(a, a) same = Identity(b) }"""

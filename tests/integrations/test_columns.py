@@ -1,4 +1,4 @@
-"""Columns of tables as inputs of models, and tensors as other servers have them."""
+"""Table columns as inputs of models, and tensors in the formats of other servers."""
 
 import pickle
 

@@ -60,7 +60,7 @@ def cluster():
     distributed = pytest.importorskip(
         "dask.distributed", reason="Dask is not installed: make engines runs this"
     )
-    # Dask would make text of lists.
+    # Dask would convert lists to text.
     dask = pytest.importorskip("dask", reason="Dask is not installed: make engines runs this")
     with (
         dask.config.set({"dataframe.convert-string": False}),

@@ -1,4 +1,4 @@
-"""Collectives over MPI: the same results as over shared memory, groups, disagreement, death."""
+"""Collectives over MPI: the same results as over shared memory, groups, mismatches, dead ranks."""
 
 import shutil
 import subprocess

@@ -1,4 +1,4 @@
-"""Polygraphy's command with `--anyrt`, and the loader and runner by themselves."""
+"""Polygraphy's command with `--anyrt`, and the loader and runner used directly."""
 
 import subprocess
 import sys

@@ -26,7 +26,7 @@ def cluster():
 
 
 class Dying(Rows):
-    """The first actor that is here ends itself once, in the middle."""
+    """The first actor kills itself once, in the middle."""
 
     def __init__(self, predictor, flag):
         super().__init__(predictor)
@@ -73,7 +73,7 @@ def test_two_replicas_answer_behind_ray_serve(neg, free_port, monkeypatch):
     monkeypatch.syspath_prepend(Path(__file__).parents[2] / "examples/serving")
     import ray_serve
 
-    ray.cloudpickle.register_pickle_by_value(sys.modules["ray_serve"])  # replicas do not have its folder
+    ray.cloudpickle.register_pickle_by_value(sys.modules["ray_serve"])  # replicas do not have its directory
     serve.start(http_options={"host": "127.0.0.1", "port": free_port})
     try:
         serve.run(ray_serve.deployment({"model": str(neg), "replicas": "2"}))

@@ -1,4 +1,4 @@
-"""Runtimes for MLServer and KServe, each behind its own server."""
+"""Runtimes for MLServer and KServe, each with its own server."""
 
 import json
 import socket

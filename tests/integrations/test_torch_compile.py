@@ -88,7 +88,7 @@ def test_open_sizes_need_one_engine(monkeypatch):
     for shape in ((1, 3, 16, 16), (2, 3, 32, 24), (5, 3, 8, 64)):
         x = torch.randn(shape)
         torch.testing.assert_close(run(x), model(x), atol=1e-4, rtol=1e-4)
-    assert len(built) == 2  # a batch of 1 is a graph of its own
+    assert len(built) == 2  # a batch of 1 is a separate graph
 
 
 @torch.no_grad()

@@ -1,7 +1,7 @@
-"""A backend in one folder: a strategy, a writer of C, and what compiles and calls that.
+"""A backend in one folder: a strategy, a C code generator, and the code that compiles and calls the result.
 
-Kernels stay serial loops, of which those of maps are merged. The walk over the host program is the one that
-all backends have (backends/steps.py).
+Kernels stay serial loops; only the loops of maps are merged. All backends share the walk over the host
+program (backends/steps.py).
 """
 
 from __future__ import annotations
@@ -75,11 +75,11 @@ static int64_t max(int64_t a, int64_t b) { return max_(a, b); }
 class DemoTarget:
     """Kernels in C."""
 
-    intrinsics = ()  # kernels of its strategies name none
+    intrinsics = ()  # the kernels of its strategies use none
     strategies = Strategies({"map": (Step("collapse", lambda kernel, c: collapse(kernel, c.names)),)})
 
     def limited(self, machine: Machine) -> Machine:
-        """C has all that it is asked for."""
+        """C has every feature that kernels use, so there is nothing to limit."""
         return machine
 
     def run(self, job: Job, feeds: Mapping[str, Array]) -> Answer:
@@ -96,7 +96,7 @@ def call(kernel: Kernel, memory: Mapping[Buffer, Array], sizes: Mapping[str, int
 
 @cache
 def compiled(text: str) -> ctypes._NamedFuncPointer:
-    """The function that stands in a text."""
+    """The compiled function of a text."""
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder, "kernel.so")
         words = ("c++", "-x", "c++", "-O2", "-ffp-contract=off", "-shared", "-fPIC", "-", "-o", str(library))
@@ -136,7 +136,7 @@ def statement(stmt: Stmt) -> Iterator[str]:
 
 
 def loop(stmt: For) -> Iterator[str]:
-    """A loop in C, its turns one after the other."""
+    """A loop in C, its iterations one after the other."""
     i = name(stmt.var)
     yield f"for (int64_t {i} = 0; {i} < {place(stmt.var.extent or 0)}; {i}++) {{"
     yield from block(stmt.body)
@@ -178,7 +178,7 @@ def applied(op: Op, args: tuple[str, ...]) -> str:
 
 
 def place(size: Dim) -> str:
-    """A size in C, which has the functions of sizes."""
+    """A dimension in C, whose functions are defined in the text."""
     return print_dim(size, name)
 
 
