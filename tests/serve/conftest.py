@@ -17,7 +17,7 @@ NEG = '<ir_version: 10, opset_import: ["": 21]> g (float[n, 3] x) => (float[n, 3
 
 @dataclass
 class Running:
-    """A server in a process of its own."""
+    """A server in a separate process."""
 
     process: subprocess.Popen
     http: int
@@ -46,7 +46,7 @@ def neg(tmp_path):
 
 @pytest.fixture
 def serving(tmp_path):
-    """Starts servers with the options of `anyrt serve`; all are ended after the test."""
+    """Starts servers with the options of `anyrt serve`, and ends all of them after the test."""
     started = []
 
     def start(*options, env=None, port=None):
@@ -55,14 +55,14 @@ def serving(tmp_path):
         command += ["--port", str(http), "--grpc-port", str(grpc)]
         with open(log, "wb") as file:
             process = subprocess.Popen(command, stderr=file, env={**os.environ, **(env or {})})
-        found = Running(process, http, grpc, log)
-        started.append(found)
+        server = Running(process, http, grpc, log)
+        started.append(server)
         until = time.monotonic() + 60
         while '"serving"' not in log.read_text():
             assert process.poll() is None, log.read_text()
             assert time.monotonic() < until, log.read_text()
             time.sleep(0.05)
-        return found
+        return server
 
     yield start
     for running in started:

@@ -1,4 +1,4 @@
-"""What serves is an extra: nothing else imports it, and the command says what to install."""
+"""The server is an extra: no other module imports it, and the command names the package to install."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Requests that wait are joined, bounded, late, cancelled and wrong by themselves."""
+"""Waiting requests are joined up to a limit; late, cancelled and invalid ones fail individually."""
 
 import threading
 import time
@@ -16,7 +16,7 @@ LIMITS = Limits()
 
 
 class Engine:
-    """Doubles rows, waits until it may, and remembers how many it was given."""
+    """Doubles rows, waits at a gate, and records the numbers of rows."""
 
     def __init__(self):
         self.gate, self.rows, self.threads = threading.Event(), [], []
@@ -38,7 +38,7 @@ def rows(n, value=1.0, width=3):
 
 
 @pytest.fixture
-def made():
+def new_batcher():
     engines = []
 
     def make(limits=LIMITS, joins=None, **settings):
@@ -55,14 +55,14 @@ def made():
 
 
 def busy(engine, batcher):
-    """Keeps the one instance busy, so that what comes next waits."""
+    """Keeps the one instance busy, so that later requests wait."""
     first = batcher.submit(rows(1))
     assert engine.entered.acquire(timeout=10)
     return first
 
 
-def test_what_waits_is_joined_and_answered_in_its_own_sizes(made):
-    engine, batcher, statistics = made(max_batch_size=8)
+def test_what_waits_is_joined_and_answered_in_its_own_sizes(new_batcher):
+    engine, batcher, statistics = new_batcher(max_batch_size=8)
     busy(engine, batcher)
     answers = [batcher.submit(rows(n, value=n)) for n in (1, 2, 3)]
     engine.gate.set()
@@ -72,8 +72,8 @@ def test_what_waits_is_joined_and_answered_in_its_own_sizes(made):
     assert (statistics.inference_count, statistics.execution_count) == (7, 2)
 
 
-def test_no_more_rows_are_joined_than_allowed(made):
-    engine, batcher, _ = made(max_batch_size=4)
+def test_no_more_rows_are_joined_than_allowed(new_batcher):
+    engine, batcher, _ = new_batcher(max_batch_size=4)
     busy(engine, batcher)
     answers = [batcher.submit(rows(n)) for n in (3, 2, 1, 2)]
     engine.gate.set()
@@ -81,8 +81,8 @@ def test_no_more_rows_are_joined_than_allowed(made):
     assert engine.rows == [1, 4, 4]
 
 
-def test_other_shapes_are_not_joined(made):
-    engine, batcher, _ = made(max_batch_size=8)
+def test_other_shapes_are_not_joined(new_batcher):
+    engine, batcher, _ = new_batcher(max_batch_size=8)
     busy(engine, batcher)
     answers = [batcher.submit(rows(1, width=w)) for w in (3, 5, 3)]
     engine.gate.set()
@@ -91,8 +91,8 @@ def test_other_shapes_are_not_joined(made):
 
 
 @pytest.mark.parametrize("settings", [{"max_batch_size": 0}, {"max_batch_size": 8, "joins": False}])
-def test_nothing_is_joined_where_that_is_not_asked_for(made, settings):
-    engine, batcher, _ = made(**settings)
+def test_nothing_is_joined_where_that_is_not_asked_for(new_batcher, settings):
+    engine, batcher, _ = new_batcher(**settings)
     busy(engine, batcher)
     answers = [batcher.submit(rows(1)) for _ in range(3)]
     engine.gate.set()
@@ -100,8 +100,8 @@ def test_nothing_is_joined_where_that_is_not_asked_for(made, settings):
     assert engine.rows == [1] * 4
 
 
-def test_a_request_waits_for_others_as_long_as_told(made):
-    engine, batcher, _ = made(max_batch_size=8, delay_seconds=0.3)
+def test_a_request_waits_for_others_for_the_configured_delay(new_batcher):
+    engine, batcher, _ = new_batcher(max_batch_size=8, delay_seconds=0.3)
     engine.gate.set()
     start = time.perf_counter()
     first = batcher.submit(rows(1))
@@ -111,16 +111,16 @@ def test_a_request_waits_for_others_as_long_as_told(made):
     assert engine.rows == [2]
 
 
-def test_a_preferred_number_of_rows_does_not_wait(made):
-    engine, batcher, _ = made(max_batch_size=8, preferred=(4,), delay_seconds=9.0)
+def test_a_preferred_number_of_rows_does_not_wait(new_batcher):
+    engine, batcher, _ = new_batcher(max_batch_size=8, preferred=(4,), delay_seconds=9.0)
     engine.gate.set()
     answers = [batcher.submit(rows(2)) for _ in range(2)]
     assert [a.result(5)["y"].shape[0] for a in answers] == [2, 2]
     assert engine.rows == [4]
 
 
-def test_one_bad_request_does_not_disturb_the_others(made):
-    engine, batcher, _ = made(max_batch_size=8)
+def test_one_bad_request_does_not_disturb_the_others(new_batcher):
+    engine, batcher, _ = new_batcher(max_batch_size=8)
     busy(engine, batcher)
     good, bad, other = (batcher.submit(rows(1, value=v)) for v in (1, -1, 3))
     engine.gate.set()
@@ -130,31 +130,31 @@ def test_one_bad_request_does_not_disturb_the_others(made):
         bad.result(10)
 
 
-def test_a_full_queue_refuses(made):
-    engine, batcher, _ = made(Limits(queue=2))
+def test_a_full_queue_refuses(new_batcher):
+    engine, batcher, _ = new_batcher(Limits(queue=2))
     busy(engine, batcher)
     batcher.submit(rows(1)), batcher.submit(rows(1))
-    with pytest.raises(Refused) as found:
+    with pytest.raises(Refused) as refusal:
         batcher.submit(rows(1))
-    assert found.value.reason is Reason.BUSY
+    assert refusal.value.reason is Reason.BUSY
 
 
-def test_what_is_late_or_cancelled_is_not_run(made):
-    engine, batcher, _ = made()
+def test_what_is_late_or_cancelled_is_not_run(new_batcher):
+    engine, batcher, _ = new_batcher()
     busy(engine, batcher)
     late, gone, good = batcher.submit(rows(2), 0.01), batcher.submit(rows(3)), batcher.submit(rows(4))
     assert gone.cancel()
     time.sleep(0.05)
     engine.gate.set()
     assert good.result(10)["y"].shape[0] == 4
-    with pytest.raises(Refused) as found:
+    with pytest.raises(Refused) as refusal:
         late.result(10)
-    assert found.value.reason is Reason.LATE
+    assert refusal.value.reason is Reason.LATE
     assert engine.rows == [1, 4]
 
 
-def test_closing_answers_what_waits_and_refuses_what_comes(made):
-    engine, batcher, _ = made()
+def test_closing_answers_what_waits_and_refuses_what_comes(new_batcher):
+    engine, batcher, _ = new_batcher()
     first, second = busy(engine, batcher), batcher.submit(rows(2))
     engine.gate.set()
     batcher.close()
@@ -164,16 +164,16 @@ def test_closing_answers_what_waits_and_refuses_what_comes(made):
         batcher.submit(rows(1))
 
 
-def test_instances_run_side_by_side(made):
-    engine, batcher, _ = made(instances=2)
+def test_instances_run_side_by_side(new_batcher):
+    engine, batcher, _ = new_batcher(instances=2)
     answers = [batcher.submit(rows(1)) for _ in range(2)]
     assert all(engine.entered.acquire(timeout=10) for _ in answers)
     engine.gate.set()
     assert all(a.result(10)["y"].shape == (1, 3) for a in answers)
 
 
-def test_a_full_batch_goes_before_an_older_request_at_most_three_times(made):
-    engine, batcher, _ = made(max_batch_size=2)
+def test_a_full_batch_goes_before_an_older_request_at_most_three_times(new_batcher):
+    engine, batcher, _ = new_batcher(max_batch_size=2)
     busy(engine, batcher)
     answers = [batcher.submit(rows(1, width=w)) for w in (5, *[3] * 8)]
     engine.gate.set()
@@ -182,7 +182,7 @@ def test_a_full_batch_goes_before_an_older_request_at_most_three_times(made):
 
 
 def known_to_be_short(batcher, monkeypatch):
-    """A run of one row has ended, and took no time as far as the batcher knows."""
+    """Records a finished run of one row that, for the batcher, took no time."""
     monkeypatch.setattr("anyrt.serve.batching.SHORT", 1 << 60)
     batcher.submit(rows(1)).result(10)
     until = time.monotonic() + 10
@@ -190,10 +190,10 @@ def known_to_be_short(batcher, monkeypatch):
         assert time.monotonic() < until
 
 
-def test_short_runs_are_made_by_the_caller_when_nothing_waits(made, monkeypatch):
-    engine, batcher, statistics = made(max_batch_size=8)
+def test_short_runs_are_made_by_the_caller_when_nothing_waits(new_batcher, monkeypatch):
+    engine, batcher, statistics = new_batcher(max_batch_size=8)
     engine.gate.set()
-    assert batcher.at_once(rows(1)) is None  # nobody knows yet how long it takes
+    assert batcher.at_once(rows(1)) is None  # the duration of a run is not known yet
     known_to_be_short(batcher, monkeypatch)
     assert batcher.at_once(rows(1))["y"].tolist() == [[2, 2, 2]]
     assert engine.threads[1:] == [threading.get_ident()] * 2
@@ -203,8 +203,8 @@ def test_short_runs_are_made_by_the_caller_when_nothing_waits(made, monkeypatch)
     assert (statistics.inference_count, statistics.execution_count) == (3, 3)
 
 
-def test_the_caller_makes_no_run_while_instances_are_busy_or_closed(made, monkeypatch):
-    engine, batcher, _ = made()
+def test_the_caller_makes_no_run_while_instances_are_busy_or_closed(new_batcher, monkeypatch):
+    engine, batcher, _ = new_batcher()
     engine.gate.set()
     known_to_be_short(batcher, monkeypatch)
     engine.gate.clear()
@@ -218,8 +218,8 @@ def test_the_caller_makes_no_run_while_instances_are_busy_or_closed(made, monkey
     assert batcher.at_once(rows(1)) is None
 
 
-def test_long_runs_are_left_to_other_threads(made, monkeypatch):
-    engine, batcher, _ = made()
+def test_long_runs_are_left_to_other_threads(new_batcher, monkeypatch):
+    engine, batcher, _ = new_batcher()
     engine.gate.set()
     known_to_be_short(batcher, monkeypatch)
     monkeypatch.setattr("anyrt.serve.batching.SHORT", 0)

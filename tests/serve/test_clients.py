@@ -1,4 +1,4 @@
-"""Triton's own client against a server in a process, over HTTP and over gRPC."""
+"""Triton's own client with a server in a process, over HTTP and over gRPC."""
 
 import json
 import threading
@@ -32,7 +32,7 @@ def client(kind, server):
     return kind.InferenceServerClient(f"127.0.0.1:{port}")
 
 
-def given(kind, x=X, name="x", datatype="FP32"):
+def input_of(kind, x=X, name="x", datatype="FP32"):
     tensor = kind.InferInput(name, x.shape, datatype)
     tensor.set_data_from_numpy(x)
     return tensor
@@ -65,9 +65,9 @@ def test_health_and_metadata(kind, serving, neg):
         assert c.is_server_ready()
         assert c.is_model_ready("neg")
         assert plain(c.get_server_metadata())["name"] == "anyrt"
-        told = plain(c.get_model_metadata("neg"))
-        assert told["inputs"][0]["datatype"] == "FP32"
-        assert [int(n) for n in told["inputs"][0]["shape"]] == [-1, 3]
+        metadata = plain(c.get_model_metadata("neg"))
+        assert metadata["inputs"][0]["datatype"] == "FP32"
+        assert [int(n) for n in metadata["inputs"][0]["shape"]] == [-1, 3]
         config = plain(c.get_model_config("neg"))
         assert config.get("config", config)["input"][0]["data_type"] == "TYPE_FP32"
 
@@ -77,13 +77,13 @@ def test_inference_statistics_and_metrics(kind, serving, neg):
     server = serving(neg)
     with client(kind, server) as c:
         for _ in range(3):
-            answer = c.infer("neg", [given(kind)], request_id="7")
+            answer = c.infer("neg", [input_of(kind)], request_id="7")
             np.testing.assert_array_equal(answer.as_numpy("y"), -X)
-        told = answer.get_response()
-        assert (told["id"] if kind is http else told.id) == "7"
-        found = plain(c.get_inference_statistics("neg"))["model_stats"][0]
-    assert (int(found["inference_count"]), int(found["execution_count"])) == (3, 3)
-    assert int(found["inference_stats"]["compute_infer"]["ns"]) > 0
+        response = answer.get_response()
+        assert (response["id"] if kind is http else response.id) == "7"
+        statistics = plain(c.get_inference_statistics("neg"))["model_stats"][0]
+    assert (int(statistics["inference_count"]), int(statistics["execution_count"])) == (3, 3)
+    assert int(statistics["inference_stats"]["compute_infer"]["ns"]) > 0
     page = urllib.request.urlopen(server.url("/metrics")).read().decode()
     assert 'nv_inference_exec_count{model="neg",version="1"} 3.0' in page
 
@@ -95,8 +95,8 @@ def test_json_and_binary_agree_and_bodies_may_be_compressed(serving, neg):
             tensor.set_data_from_numpy(X, binary_data=binary)
             output = http.InferRequestedOutput("y", binary_data=binary)
             for compression in (None, "gzip", "deflate"):
-                found = c.infer("neg", [tensor], outputs=[output], request_compression_algorithm=compression)
-                np.testing.assert_array_equal(found.as_numpy("y"), -X)
+                result = c.infer("neg", [tensor], outputs=[output], request_compression_algorithm=compression)
+                np.testing.assert_array_equal(result.as_numpy("y"), -X)
 
 
 @BOTH
@@ -117,19 +117,19 @@ def test_half_types_go_by_bytes(kind, kind_of, datatype, dtype, serving, tmp_pat
         tensor.set_data_from_numpy(sent)
     except (
         utils.InferenceServerException
-    ):  # clients before release 26.06 take float32, and make bfloat16 of it
+    ):  # clients before release 26.06 accept float32 and convert it to bfloat16
         tensor.set_data_from_numpy(X)
     with client(kind, serving(tmp_path / "h.onnx")) as c:
-        found = c.infer("h", [tensor]).as_numpy("y")
-    np.testing.assert_array_equal(found.astype(np.float32), -X)
+        output = c.infer("h", [tensor]).as_numpy("y")
+    np.testing.assert_array_equal(output.astype(np.float32), -X)
 
 
 @BOTH
 def test_callers_that_do_not_wait(kind, serving, neg):
     with client(kind, serving(neg, "--max-batch-size", 4)) as c:
         if kind is http:
-            found = [c.async_infer("neg", [given(http, X * k)]) for k in range(8)]
-            answers = [f.get_result().as_numpy("y") for f in found]
+            pending = [c.async_infer("neg", [input_of(http, X * k)]) for k in range(8)]
+            answers = [f.get_result().as_numpy("y") for f in pending]
         else:
             answers, done = [None] * 8, threading.Semaphore(0)
 
@@ -137,21 +137,21 @@ def test_callers_that_do_not_wait(kind, serving, neg):
                 return lambda result, error: (answers.__setitem__(k, result.as_numpy("y")), done.release())
 
             for k in range(8):
-                c.async_infer("neg", [given(grpc, X * k)], callback=keep(k))
+                c.async_infer("neg", [input_of(grpc, X * k)], callback=keep(k))
             assert all(done.acquire(timeout=20) for _ in range(8))
     assert all(np.array_equal(y, -X * k) for k, y in enumerate(answers))
 
 
 def test_stream_of_requests(serving, neg):
-    found, done = [], threading.Semaphore(0)
+    results, done = [], threading.Semaphore(0)
     with client(grpc, serving(neg)) as c:
-        c.start_stream(callback=lambda result, error: (found.append((result, error)), done.release()))
-        c.async_stream_infer("neg", [given(grpc)])
-        c.async_stream_infer("none", [given(grpc)])
+        c.start_stream(callback=lambda result, error: (results.append((result, error)), done.release()))
+        c.async_stream_infer("neg", [input_of(grpc)])
+        c.async_stream_infer("none", [input_of(grpc)])
         assert all(done.acquire(timeout=20) for _ in range(2))
         c.stop_stream()
-    np.testing.assert_array_equal(found[0][0].as_numpy("y"), -X)
-    assert "unknown model" in str(found[1][1])
+    np.testing.assert_array_equal(results[0][0].as_numpy("y"), -X)
+    assert "unknown model" in str(results[1][1])
 
 
 @BOTH
@@ -165,9 +165,9 @@ def test_repository_is_told_and_changed(kind, serving, repository):
         c.unload_model("neg")
         assert not c.is_model_ready("neg")
         c.load_model("neg")
-        np.testing.assert_array_equal(c.infer("neg", [given(kind)], model_version="2").as_numpy("y"), -X)
+        np.testing.assert_array_equal(c.infer("neg", [input_of(kind)], model_version="2").as_numpy("y"), -X)
         with pytest.raises(Exception, match="no version"):
-            c.infer("neg", [given(kind)], model_version="1")
+            c.infer("neg", [input_of(kind)], model_version="1")
 
 
 @BOTH
@@ -180,7 +180,7 @@ def test_repository_stays_as_it_is_unless_told(kind, serving, repository):
 def test_what_is_not_supported_is_refused_by_name(kind, serving, neg):
     with client(kind, serving(neg)) as c:
         with pytest.raises(Exception, match="sequence"):
-            c.infer("neg", [given(kind)], sequence_id=7)
+            c.infer("neg", [input_of(kind)], sequence_id=7)
         tensor = kind.InferInput("x", [1, 3], "BYTES")
         tensor.set_data_from_numpy(np.array([["a", "b", "c"]], dtype=object))
         with pytest.raises(Exception, match="BYTES"):
@@ -201,13 +201,13 @@ def test_a_token_is_asked_for(kind, serving, neg):
         assert c.is_server_ready()
         for headers in (None, {"authorization": "Bearer secre"}, {"authorization": "secret"}):
             with pytest.raises(Exception, match="wanted the"):
-                c.infer("neg", [given(kind)], headers=headers)
-        answer = c.infer("neg", [given(kind)], headers={"authorization": "Bearer secret"})
+                c.infer("neg", [input_of(kind)], headers=headers)
+        answer = c.infer("neg", [input_of(kind)], headers={"authorization": "Bearer secret"})
         np.testing.assert_array_equal(answer.as_numpy("y"), -X)
 
 
 def test_messages_have_the_numbers_of_the_clients_own():
-    """Every field declared here is one of the client's, with its number, type and place."""
+    """Every field declared in AnyRT is one of the client's, with its number, type and place."""
     from tritonclient.grpc import model_config_pb2, service_pb2
 
     from anyrt.serve.messages import _POOL
@@ -226,11 +226,11 @@ def test_messages_have_the_numbers_of_the_clients_own():
 
 
 def _every(file):
-    todo, found = list(file.message_types_by_name.values()), []
+    todo, messages = list(file.message_types_by_name.values()), []
     while todo:
-        found.append(todo.pop())
-        todo += found[-1].nested_types
-    return found
+        messages.append(todo.pop())
+        todo += messages[-1].nested_types
+    return messages
 
 
 def test_answers_do_not_depend_on_others_where_asked(serving, tmp_path):
@@ -249,15 +249,15 @@ def test_answers_do_not_depend_on_others_where_asked(serving, tmp_path):
     answers = {}
     for server in (joined, invariant):
         with http.InferenceServerClient(f"127.0.0.1:{server.http}", concurrency=16) as c:
-            for _ in range(20):  # a number of rows is joined once it was tried
-                found = [c.async_infer("m", [given(http, x)]) for x in xs]
-                answers[server.http] = [f.get_result().as_numpy("y") for f in found]
+            for _ in range(20):  # rows are joined after a trial for that number
+                pending = [c.async_infer("m", [input_of(http, x)]) for x in xs]
+                answers[server.http] = [f.get_result().as_numpy("y") for f in pending]
                 stats = c.get_inference_statistics("m")["model_stats"][0]
                 if stats["execution_count"] < stats["inference_count"]:
                     break
             assert stats["execution_count"] < stats["inference_count"]
     with client(http, invariant) as c:
-        by_itself = [c.infer("m", [given(http, x)]).as_numpy("y") for x in xs]
+        by_itself = [c.infer("m", [input_of(http, x)]).as_numpy("y") for x in xs]
     assert all(np.array_equal(a, b) for a, b in zip(answers[invariant.http], by_itself, strict=True))
     np.testing.assert_allclose(answers[joined.http], by_itself, rtol=1e-5, atol=1e-7)
 
@@ -265,7 +265,7 @@ def test_answers_do_not_depend_on_others_where_asked(serving, tmp_path):
 def test_log_is_json_a_line(serving, neg):
     server = serving(neg, "--log-requests")
     with client(http, server) as c:
-        c.infer("neg", [given(http)])
+        c.infer("neg", [input_of(http)])
     lines = server.lines()
     assert [x["event"] for x in lines] == ["model", "serving", "request"]
     assert json.dumps(lines[-1]["status"]) == "200"
@@ -294,7 +294,7 @@ def test_mangled_messages_do_no_harm(serving, neg):
         assert set(codes) <= {"OK", "INVALID_ARGUMENT", "NOT_FOUND", "UNIMPLEMENTED"}
         assert codes.count("OK") < 100
     with client(grpc, server) as c:
-        np.testing.assert_array_equal(c.infer("neg", [given(grpc)]).as_numpy("y"), -X)
+        np.testing.assert_array_equal(c.infer("neg", [input_of(grpc)]).as_numpy("y"), -X)
 
 
 def _code(call, data):

@@ -1,4 +1,4 @@
-"""Requests and clients that mean no good, and ends of servers."""
+"""Malicious requests and clients, and shutdowns of servers."""
 
 import contextlib
 import gzip
@@ -32,13 +32,13 @@ def body(**more):
 
 
 def ask(server, path=INFER, data=None, headers=None, method=None):
-    """(status, body) of one request on a connection of its own."""
+    """(status, body) of one request on a separate connection."""
     connection = http.client.HTTPConnection("127.0.0.1", server.http, timeout=20)
     connection.request(method or ("GET" if data is None else "POST"), path, data, headers or {})
     answer = connection.getresponse()
-    found = answer.status, answer.read()
+    result = answer.status, answer.read()
     connection.close()
-    return found
+    return result
 
 
 def is_well(server):
@@ -47,18 +47,18 @@ def is_well(server):
 
 
 def raw(server, *pieces, pause=0.0, seconds=20):
-    """What comes back for bytes as they are, until the server ends the connection."""
+    """The response to raw bytes, until the server ends the connection."""
     with socket.create_connection(("127.0.0.1", server.http), timeout=seconds) as s:
-        found = b""
+        received = b""
         try:
             for piece in pieces:
                 s.sendall(piece)
                 time.sleep(pause)
             while got := s.recv(65536):
-                found += got
+                received += got
         except (ConnectionError, BrokenPipeError):
             pass
-        return found
+        return received
 
 
 BAD = [
@@ -168,7 +168,7 @@ def test_large_and_compressed_bodies_are_bounded(serving, neg):
     assert b" 200 " not in raw(server, *pieces, *[b"10000\r\n" + b" " * 65536 + b"\r\n"] * 40)[:20]
     with open(f"/proc/{server.process.pid}/status") as file:
         peak = next(int(line.split()[1]) for line in file if line.startswith("VmHWM"))
-    assert peak < 400_000  # kB: the 200 MB were never there
+    assert peak < 400_000  # kB: the 200 MB were never allocated
     assert is_well(server)
 
 
@@ -247,9 +247,9 @@ def test_server_listens_on_this_machine_alone(serving, neg):
     ]
     listening = {line[1] for line in lines if line[3] == "0A"}
     ports = {f"{p:04X}" for p in (server.http, server.grpc)}
-    found = [a for a in listening if a.split(":")[1] in ports]
-    assert len(found) == 2
-    assert {a.split(":")[0].removeprefix("0000000000000000FFFF0000") for a in found} == {"0100007F"}
+    addresses = [a for a in listening if a.split(":")[1] in ports]
+    assert len(addresses) == 2
+    assert {a.split(":")[0].removeprefix("0000000000000000FFFF0000") for a in addresses} == {"0100007F"}
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificate, and is not here")
@@ -279,7 +279,7 @@ def test_tls(serving, neg, tmp_path):
 
 
 def load(server, seconds, threads=4):
-    """Requests of several threads for a while; the answers that were not right or an error."""
+    """Requests of several threads for a while; the wrong responses and errors."""
     wrong, right = [], []
 
     def run(k):
@@ -320,8 +320,8 @@ def test_killed_under_load_every_answer_is_right_or_an_error(serving, neg):
 
 def test_sigterm_answers_what_is_inside(serving, neg):
     server = serving(neg, "--max-batch-size", 8, "--batch-delay-us", 1_500_000)
-    found = []
-    threads = [threading.Thread(target=lambda: found.append(ask(server, data=body()))) for _ in range(4)]
+    responses = []
+    threads = [threading.Thread(target=lambda: responses.append(ask(server, data=body()))) for _ in range(4)]
     for thread in threads:
         thread.start()
     time.sleep(0.5)
@@ -329,15 +329,15 @@ def test_sigterm_answers_what_is_inside(serving, neg):
     for thread in threads:
         thread.join(20)
     assert server.process.wait(20) == 0
-    assert [status for status, _ in found] == [200] * 4
+    assert [status for status, _ in responses] == [200] * 4
     assert [x["event"] for x in server.lines()][-3:] == ["draining", "drained", "ended"]
 
 
 def test_a_full_queue_says_when_to_ask_again(serving, neg):
     options = ("--max-batch-size", 64, "--batch-delay-us", 3_000_000, "--max-queue", 2)
     server = serving(neg, *options)
-    found = []
-    threads = [threading.Thread(target=lambda: found.append(ask(server, data=body()))) for _ in range(2)]
+    responses = []
+    threads = [threading.Thread(target=lambda: responses.append(ask(server, data=body()))) for _ in range(2)]
     for thread in threads:
         thread.start()
     time.sleep(0.5)
@@ -348,7 +348,7 @@ def test_a_full_queue_says_when_to_ask_again(serving, neg):
     connection.close()
     for thread in threads:
         thread.join()
-    assert [status for status, _ in found] == [200, 200]
+    assert [status for status, _ in responses] == [200, 200]
 
 
 def test_a_client_that_goes_away_takes_its_request_along(serving, neg):
@@ -359,8 +359,8 @@ def test_a_client_that_goes_away_takes_its_request_along(serving, neg):
         s.sendall(head.encode() + data)
         time.sleep(0.5)
     time.sleep(1.5)
-    told = json.loads(ask(server, "/v2/models/neg/stats")[1])["model_stats"][0]
-    assert (told["execution_count"], told["inference_stats"]["fail"]["count"]) == (0, 1)
+    statistics = json.loads(ask(server, "/v2/models/neg/stats")[1])["model_stats"][0]
+    assert (statistics["execution_count"], statistics["inference_stats"]["fail"]["count"]) == (0, 1)
 
 
 def test_a_deadline_of_a_request_is_kept(serving, neg):
@@ -372,7 +372,7 @@ def test_a_deadline_of_a_request_is_kept(serving, neg):
 
 
 def hostile(random):
-    """(pieces, whether the rest never comes) of a request that is wrong in one of many ways."""
+    """(pieces, whether the rest never comes) of a request that is invalid in one of many ways."""
     header = body(data=[], parameters={"binary_data_size": 12}).replace(b'"data": [], ', b"")
     binary = b"Inference-Header-Content-Length: %d\r\n" % len(header)
     wrong = b"Inference-Header-Content-Length: %d\r\n" % random.integers(-5, 2 * len(header))
@@ -410,7 +410,7 @@ def send(server, random, statuses):
     with socket.create_connection(address, timeout=30) as s, contextlib.suppress(ConnectionError):
         for piece in pieces:
             s.sendall(piece)
-        if not is_cut or random.integers(20) == 0:  # most of those that are cut hang up, others stay silent
+        if not is_cut or random.integers(20) == 0:  # most of the cut ones hang up, others wait
             statuses.add(s.recv(65536)[9:12])
 
 

@@ -41,13 +41,13 @@ MODELS = {
 
 
 def model(text, weights):
-    found = parser.parse_model(f'<ir_version: 10, opset_import: ["": 21]> g {text}')
+    result = parser.parse_model(f'<ir_version: 10, opset_import: ["": 21]> g {text}')
     random = np.random.default_rng(1)
     tensors = {n: random.standard_normal(s).astype(np.float32) / 8 for n, s in weights.items()}
     tensors |= {"parts": np.array([0, 0, 4, 8]), "whole": np.array([0, 0, 32])}
     kept = [numpy_helper.from_array(x, n) for n, x in tensors.items() if f"{n})" in text or f"{n}," in text]
-    found.graph.initializer.extend(kept)
-    return found
+    result.graph.initializer.extend(kept)
+    return result
 
 
 @pytest.fixture(params=MODELS)
@@ -72,12 +72,12 @@ PORTS = (Port("x", DataType.FLOAT, (-1, 3)),)
 
 
 def up(x):
-    """The next larger numbers."""
+    """The next larger floating-point numbers."""
     return np.nextafter(x, np.float32(np.inf), dtype=np.float32)
 
 
 class Engine:
-    """Doubles rows; of some numbers of rows, with other last bits. It waits while its gate is closed."""
+    """Doubles rows, with other last bits for some numbers of rows. It waits while its gate is closed."""
 
     def __init__(self, wrong=(), run=None):
         self.gate, self.rows, self.wrong, self.entered = threading.Event(), [], wrong, threading.Semaphore(0)
@@ -96,13 +96,13 @@ class Joined:
     """A batcher with one instance, and the verdicts that it reported."""
 
     def __init__(self, engine, inputs=PORTS):
-        self.engine, self.told = engine, []
-        trials = Trials(engine, inputs, lambda **facts: self.told.append(facts))
+        self.engine, self.reports = engine, []
+        trials = Trials(engine, inputs, lambda **facts: self.reports.append(facts))
         settings = Settings(max_batch_size=16)
         self.batcher = Batcher(engine, settings, Limits(), Statistics(), joins=True, trials=trials)
 
     def ask(self, *xs):
-        """The answers of requests that wait together, and the rows of the runs that gave them."""
+        """The results of requests that wait together, and the rows of the runs that computed them."""
         engine = self.engine
         self.idle()
         engine.gate.clear()
@@ -130,7 +130,7 @@ class Joined:
     @property
     def verdicts(self):
         self.idle()
-        return [(facts["rows"], facts["joins"]) for facts in self.told]
+        return [(facts["rows"], facts["joins"]) for facts in self.reports]
 
 
 @pytest.fixture
@@ -169,13 +169,13 @@ def test_requests_are_run_alone_until_their_number_of_rows_was_tried(joined):
     assert one.ask(*rows(1, 1, 1))[1] == [1, 1, 1]
     assert one.verdicts == [(3, True)]
     assert one.ask(*rows(1, 1, 1))[1] == [3]
-    assert one.told == [{"sizes": KEY, "rows": 3, "joins": True, "reason": None}]
+    assert one.reports == [{"sizes": KEY, "rows": 3, "joins": True, "reason": None}]
 
 
 def test_numbers_of_rows_that_change_bits_are_split(joined):
     one = joined(Engine(wrong=(5, 4)))
     runs = [one.ask(*rows(1, 1, 1, 1, 1)) for _ in range(4)]
-    assert [found for _, found in runs] == [[1] * 5, [1] * 5, [1] * 5, [3, 1, 1]]
+    assert [sizes for _, sizes in runs] == [[1] * 5, [1] * 5, [1] * 5, [3, 1, 1]]
     assert one.verdicts[:3] == [(5, False), (4, False), (3, True)]
     assert one.ask(*rows(1, 1, 1, 1, 1))[1] == [3, 2]
     for ys, _ in runs:
@@ -196,22 +196,22 @@ def test_other_sizes_have_a_verdict_of_their_own(joined):
     for _ in range(2):
         runs = [one.ask(*[np.ones((1, n), np.float32)] * 2)[1] for n in (3, 4)]
     assert runs == [[2], [1, 1]]
-    assert [(facts["sizes"][0][1], facts["joins"]) for facts in one.told] == [((3,), True), ((4,), False)]
+    assert [(facts["sizes"][0][1], facts["joins"]) for facts in one.reports] == [((3,), True), ((4,), False)]
 
 
 def test_verdicts_can_be_read_while_one_is_found():
-    engine, told = Engine(), []
+    engine, reports = Engine(), []
     engine.gate.clear()
-    trials = Trials(engine, PORTS, lambda **facts: told.append(facts))
+    trials = Trials(engine, PORTS, lambda **facts: reports.append(facts))
     trying = threading.Thread(target=trials.attempt, args=(KEY, 2))
     trying.start()
     assert engine.entered.acquire(timeout=60)
-    trials.attempt(KEY, 2)  # which another thread does already
+    trials.attempt(KEY, 2)  # another thread is already trying it
     assert trials.parts(KEY, [1, 1]) == ([1, 1], None)
     engine.gate.set()
     trying.join()
     assert trials.parts(KEY, [1, 1]) == ([2], None)
-    assert len(told) == 1
+    assert len(reports) == 1
 
 
 def test_old_verdicts_are_forgotten():
@@ -271,17 +271,17 @@ def test_rows_that_spoil_others_are_found(place):
     ],
 )
 def test_models_whose_rows_depend_on_others_are_not_joined(text, count, reason):
-    found = model(text, {})
+    proto = model(text, {})
     kept = {
         "zero": np.array([0]),
         "o": np.full(1, "Where" in text, np.float32),
         "lot": np.array([13]),
         "t": up(np.ones(1)),
     }
-    found.graph.initializer.extend(
+    proto.graph.initializer.extend(
         numpy_helper.from_array(x, n) for n, x in kept.items() if f"{n})" in text or f"{n}," in text
     )
-    with Predictor(found) as predict:
+    with Predictor(proto) as predict:
         inputs = predict.metadata().inputs
         assert reason in difference(predict.run, inputs, KEY, count)
         assert count == 2 or difference(predict.run, inputs, KEY, count - 1) is None
@@ -291,11 +291,11 @@ def test_rows_that_cannot_be_run_are_not_joined():
     def run(arrays):
         raise ValueError("no such row")
 
-    told = []
-    trials = Trials(run, PORTS, lambda **facts: told.append(facts["reason"]))
+    reasons = []
+    trials = Trials(run, PORTS, lambda **facts: reasons.append(facts["reason"]))
     trials.attempt(KEY, 2)
     assert trials.parts(KEY, [1, 1]) == ([1, 1], None)
-    assert told == ["random rows cannot be run: no such row"]
+    assert reasons == ["random rows cannot be run: no such row"]
 
 
 @pytest.mark.parametrize(

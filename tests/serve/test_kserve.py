@@ -1,4 +1,4 @@
-"""KServe's own client against a server, over HTTP and over gRPC."""
+"""KServe's own client with a server, over HTTP and over gRPC."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""The page at / shows and tries models, loads nothing from elsewhere, and reads what its token permits."""
+"""The page at / shows and tries models, loads no external files, and reads what its token permits."""
 
 import asyncio
 import base64
@@ -37,17 +37,17 @@ def get(server, path="/", **headers):
 
 @pytest.fixture
 def evil(tmp_path):
-    """A model whose input has the name of an element."""
-    found = parser.parse_model(
+    """A model whose input has the name of an HTML element."""
+    proto = parser.parse_model(
         '<ir_version: 10, opset_import: ["": 21]> g (float[n, 3] x) => (float[n, 3] y) { y = Neg(x) }'
     )
-    found.graph.input[0].name = found.graph.node[0].input[0] = EVIL
-    (tmp_path / "neg.onnx").write_bytes(found.SerializeToString())
+    proto.graph.input[0].name = proto.graph.node[0].input[0] = EVIL
+    (tmp_path / "neg.onnx").write_bytes(proto.SerializeToString())
     return tmp_path / "neg.onnx"
 
 
 class Browser:
-    """A page of headless Chromium, driven by the protocol of its developers, which no policy confines."""
+    """A page of headless Chromium, driven by the DevTools protocol, which no content policy restricts."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -59,7 +59,7 @@ class Browser:
         )
 
     def run(self, address, *scripts):
-        """The values of scripts, and what the browser logged."""
+        """The values of scripts, and the lines that the browser logged."""
         return asyncio.run(self._run(address, scripts))
 
     async def _run(self, address, scripts):
@@ -82,11 +82,11 @@ class Browser:
 
     async def _value(self, socket, script):
         text = f"(async () => {{ {UNTIL} {script} }})()"
-        found = await self._do(
+        reply = await self._do(
             socket, "Runtime.evaluate", expression=text, awaitPromise=True, returnByValue=True
         )
-        assert "exceptionDetails" not in found["result"], found
-        return found["result"]["result"].get("value")
+        assert "exceptionDetails" not in reply["result"], reply
+        return reply["result"]["result"].get("value")
 
     async def _do(self, socket, method, **params):
         await socket.send_json({"id": 1, "method": method, "params": params})
@@ -105,10 +105,10 @@ class Browser:
 def browser(tmp_path):
     if CHROMIUM is None:
         pytest.skip("no chromium: apt-get install chromium, to use the page")
-    found = Browser(tmp_path / "profile")
-    yield found
-    found.process.kill()
-    found.process.wait()
+    instance = Browser(tmp_path / "profile")
+    yield instance
+    instance.process.kill()
+    instance.process.wait()
 
 
 LOOK = """await until(() => !document.getElementById('main').hidden);

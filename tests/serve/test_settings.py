@@ -1,4 +1,4 @@
-"""config.pbtxt: what is read, and what is refused by name."""
+"""config.pbtxt: the supported fields, and errors that name unsupported ones."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Tensors of requests: what fits a port, and what does not."""
+"""Tensors of requests: accepted and rejected ones for a port."""
 
 import json
 
@@ -14,10 +14,10 @@ X = Input("x", DataType.FLOAT, (-1, 3), (((1, 3), (4, 3)),))
 LIMITS = Limits(tensor_elements=9)
 
 
-def refusal(call, *given):
-    with pytest.raises(Refused) as found:
-        call(*given)
-    return found.value.reason, found.value.text
+def refusal(call, *arguments):
+    with pytest.raises(Refused) as raised:
+        call(*arguments)
+    return raised.value.reason, raised.value.text
 
 
 def test_shape_that_fits_is_taken():
@@ -43,8 +43,8 @@ def test_shape_that_fits_is_taken():
     ],
 )
 def test_shape_that_does_not_fit_is_refused(datatype, shape, reason, text):
-    found, message = refusal(checked_shape, X, datatype, shape, LIMITS)
-    assert found is reason
+    actual, message = refusal(checked_shape, X, datatype, shape, LIMITS)
+    assert actual is reason
     assert __import__("re").search(text, message)
 
 
@@ -55,9 +55,9 @@ def test_bytes_of_every_type_come_back(dtype):
         types.get(dtype) or {"BOOL": "bool", "FP32": "float32"}.get(NAMES[dtype], NAMES[dtype].lower())
     )
     x = np.array([[0, 1], [1, 0]]).astype(of)
-    found = decode_bytes(Input("x", dtype, (-1, 2)), (2, 2), x.tobytes())
-    assert found.dtype == of
-    np.testing.assert_array_equal(found, x)
+    result = decode_bytes(Input("x", dtype, (-1, 2)), (2, 2), x.tobytes())
+    assert result.dtype == of
+    np.testing.assert_array_equal(result, x)
 
 
 @pytest.mark.parametrize("size", [0, 23, 25])

@@ -1,4 +1,5 @@
-"""Requests, waits and runs have spans in the traces of their callers; without configuration, nothing has."""
+"""Requests, waits and runs have spans in the traces of their callers; without configuration, there
+are none."""
 
 import asyncio
 import http.server
@@ -49,7 +50,7 @@ def exported(monkeypatch):
 
 
 async def post(app, path, body, headers=()):
-    """The status of an answer."""
+    """The status of a response."""
     sent = []
     names = [(b"host", b"localhost"), *((n.encode(), v.encode()) for n, v in headers)]
     scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "headers": names}
@@ -250,7 +251,7 @@ def test_the_provider_of_a_program_is_kept(exported):
 
 @pytest.fixture
 def collector():
-    """The requests that a collector of OTLP at a free port got: (name, trace) of each span."""
+    """The requests received by an OTLP collector at a free port: (name, trace) of each span."""
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
     got = []
