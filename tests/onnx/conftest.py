@@ -11,7 +11,7 @@ from onnx.reference import ReferenceEvaluator
 
 from anyrt.onnx.backend import prepare
 
-# Needs PyTorch to be imported at all; `test_exports.py` says so where that is missing.
+# exports.py imports PyTorch; without PyTorch, `test_exports.py` reports that it is missing.
 collect_ignore = ["exports.py"]
 
 
@@ -22,7 +22,7 @@ def of_node(
     opset: int,
     dynamic: Sequence[str] = (),
 ) -> ModelProto:
-    """A model of one node; `dynamic`: inputs whose sizes are open."""
+    """A model of one node; `dynamic`: inputs with dynamic dimensions."""
 
     def value_info(name: str, x: np.ndarray) -> object:
         kind = helper.np_dtype_to_tensor_dtype(x.dtype)
@@ -41,7 +41,7 @@ def of_node(
 
 @pytest.fixture
 def run():
-    """What a node gives: run("Conv", {"x": x}, {"w": w}, group=2)."""
+    """The outputs of a node: run("Conv", {"x": x}, {"w": w}, group=2)."""
 
     def run_(op, inputs, constants=None, *, opset=21, order=None, outputs=1, dynamic=(), domain="", **attrs):
         constants = constants or {}
@@ -56,7 +56,7 @@ def run():
 
 @pytest.fixture
 def agrees(run):
-    """The same, held to ONNX's reference."""
+    """Run a node and compare with ONNX's reference."""
 
     def agrees_(op, inputs, constants=None, *, tol=1e-4, **more):
         got = run(op, inputs, constants, **more)

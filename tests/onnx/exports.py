@@ -1,8 +1,8 @@
-"""Models with random weights, as PyTorch exports them: taggers, steps of decoders, control flow.
+"""Models with random weights, exported from PyTorch: taggers, decoder steps, control flow.
 
 python tests/onnx/exports.py FOLDER [NAME ...] [--opset 17] [--dynamo] [--static]
 
-needs torch, onnx and onnxscript, which the tests of AnyRT do without.
+Needs torch, onnx and onnxscript, which AnyRT's tests do not require.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torch.nn import functional
 
 @dataclass(frozen=True)
 class Export:
-    """A module, what it is called with, the names of both sides, and which axes are open."""
+    """A module, its arguments, the names of its inputs and outputs, and its dynamic axes."""
 
     module: nn.Module
     args: tuple[Tensor, ...]
@@ -30,7 +30,7 @@ class Export:
 
 
 class Tagger(nn.Module):
-    """Words to scores of tags."""
+    """Maps words to scores of tags."""
 
     def __init__(self, cell: type[nn.RNNBase], layers: int = 1, both: bool = True) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class Turns(nn.Module):
 
 
 class Until(nn.Module):
-    """A loop that data end."""
+    """A loop with a data-dependent number of iterations."""
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         steps = torch.zeros((), dtype=torch.long)
@@ -81,7 +81,8 @@ class Until(nn.Module):
 
 
 class Attention(nn.Module):
-    """Attention of a step to a cache; `plain`: as its formula, for operators that know no other."""
+    """Attention of a step to a cache; `plain`: written as its formula, for operator sets without
+    attention."""
 
     def __init__(self, width: int, heads: int, shared: int = 1) -> None:
         super().__init__()
@@ -96,7 +97,7 @@ class Attention(nn.Module):
         return x.view(x.shape[0], x.shape[1], heads, self.each).transpose(1, 2)
 
     def joined(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """`q`: (batch, heads, rows, each), `k` and `v` with fewer heads."""
+        """Attention of `q`: (batch, heads, rows, each) to `k` and `v`, which have fewer heads."""
         k, v = (x.repeat_interleave(self.heads // self.kept, 1) for x in (k, v))
         if self.plain:
             y = torch.softmax(q @ k.transpose(2, 3) * self.each**-0.5, -1) @ v
@@ -106,7 +107,7 @@ class Attention(nn.Module):
 
 
 class RMSNorm(nn.Module):
-    """Numbers by the root of their mean square."""
+    """Numbers divided by the root of their mean square."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -117,13 +118,14 @@ class RMSNorm(nn.Module):
 
 
 def rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Pairs of `x`, (batch, heads, rows, each), turned by the angles of their positions."""
+    """Rotary embedding: pairs of `x`, (batch, heads, rows, each), rotated by the angles of their
+    positions."""
     a, b = x.chunk(2, -1)
     return x * cos + torch.cat((-b, a), -1) * sin
 
 
 class Llama(nn.Module):
-    """A step of a decoder: the tokens' logits, and the caches with their keys and values behind."""
+    """A decoder step: the logits of the tokens, and the caches with their keys and values appended."""
 
     def __init__(self, width: int = 64, heads: int = 4, layers: int = 2) -> None:
         super().__init__()
@@ -156,7 +158,7 @@ class Llama(nn.Module):
 
 
 class Whisper(nn.Module):
-    """An encoder of spectra with a decoder's step, which attends to a cache and to what was encoded."""
+    """An encoder of spectra with a decoder step, which attends to a cache and to the encoder's output."""
 
     def __init__(self, width: int = 64, heads: int = 4) -> None:
         super().__init__()
@@ -190,7 +192,7 @@ class Whisper(nn.Module):
 
 
 class CRNN(nn.Module):
-    """Columns of a line of text to scores of letters."""
+    """Maps the columns of a line of text to scores of letters."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -208,7 +210,7 @@ class CRNN(nn.Module):
 
 
 class Sound(nn.Module):
-    """1-D convolutions whose filters depend on the rate, before an LSTM with a state: a voice detector."""
+    """A voice detector: 1-D convolutions with filters that depend on the rate, then an LSTM with a state."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -287,14 +289,14 @@ MODELS: dict[str, Callable[[], Export]] = {
 
 
 def results(export: Export) -> tuple[Tensor, ...]:
-    """What a module gives."""
+    """The outputs of a module."""
     with torch.no_grad():
         values = export.module(*export.args)
     return values if isinstance(values, tuple) else (values,)
 
 
 def built(name: str, opset: int) -> Export:
-    """A model with the weights that it always has."""
+    """A model with fixed random weights."""
     torch.manual_seed(0)
     export = MODELS[name]()
     if not isinstance(export.module, torch.jit.ScriptModule):
@@ -326,7 +328,7 @@ def export(name: str, path: Path, opset: int, dynamo: bool, static: bool) -> Non
 
 
 def main() -> None:
-    """Write what the command line asks for."""
+    """Write the models that the command line names."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -343,7 +345,7 @@ def main() -> None:
         try:
             export(name, path, asked.opset, asked.dynamo, asked.static)
             print(path)
-        except Exception as error:  # what PyTorch cannot export is told, and the others are written
+        except Exception as error:  # report the models that PyTorch cannot export, and write the others
             print(f"{path}: {type(error).__name__}: {str(error).splitlines()[0][:200]}")
 
 

@@ -9,7 +9,7 @@ RNG = np.random.default_rng(17)
 
 
 def random(kind, *shape):
-    """Numbers around 0, or small whole ones."""
+    """Random numbers around 0, or small integers."""
     return (RNG.standard_normal(shape) * (1 if kind[0] == "f" else 5)).astype(kind)
 
 

@@ -14,12 +14,12 @@ RNG = np.random.default_rng(9)
 
 
 def random(*shape):
-    """Numbers around 0."""
+    """Random numbers around 0."""
     return RNG.standard_normal(shape).astype(np.float32)
 
 
 def weighed(q, k, v, seen, cap=0.0):
-    """Attention in float64; `seen`: (queries, keys), or more axes before."""
+    """Attention in float64; `seen`: (queries, keys), with optional leading axes."""
     group = q.shape[1] // k.shape[1]
     q, k, v = (x.astype(np.float64) for x in (q, np.repeat(k, group, 1), np.repeat(v, group, 1)))
     scores = q @ k.swapaxes(2, 3) / np.sqrt(q.shape[3])
@@ -127,7 +127,7 @@ def test_what_lies_behind_the_lengths_of_a_cache_reaches_no_row(size, causal, th
 @pytest.mark.parametrize("tokens", [1, 3])
 @pytest.mark.parametrize("size", SIZES[2:])
 def test_what_lies_behind_the_lengths_of_groups_reaches_no_row(size, tokens, threads):
-    """What the cache holds behind the past of each item, before the new tokens are put there."""
+    """The contents of the cache after the past of each item, before the new tokens are written."""
     inputs = {n: random(2, tokens, m * 8) for n, m in (("q", 4), ("k", 2), ("v", 2))}
     inputs |= {n: random(2, 2, size, 8) for n in ("pk", "pv")}
     last = np.int32([max(size // 2, tokens) - 1 if tokens == 1 else size - 1, size - 1])

@@ -1,7 +1,7 @@
-"""Weights that are codes, with something wrong: a named error that says the node, or the right number.
+"""Invalid quantized weights: an error with a code that names the node, or the right outputs.
 
-In every spelling: DequantizeLinear with blocks along either axis before MatMul and Gemm, before Gather, and
-the layers of INT4 that TensorRT's own tools write. What is wrong of MatMulNBits alone is in test_few_bits.py.
+In every spelling: DequantizeLinear with blocks along either axis before MatMul, Gemm and Gather, and the INT4
+layers that TensorRT's own tools write. test_few_bits.py tests the mistakes that only MatMulNBits can have.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ AT = np.array([[3, 0], [63, 31]], np.int64)
 
 @dataclass(frozen=True)
 class Coded:
-    """Codes of (K, N), which blocks of `size` along `axis` have scales and zero points for."""
+    """Codes of shape (K, N), with scales and zero points for blocks of `size` along `axis`."""
 
     kind: type = INT4
     size: int = SIZE
@@ -92,7 +92,7 @@ def agrees(coded, inputs, **attributes):
 
 
 def refused(code, words, coded, inputs, **attributes):
-    """The error has this code, and says the node and all these words."""
+    """Check that the error has this code, and names the node and all these words."""
     with pytest.raises(AnyrtError) as error:
         coded.run(inputs, **attributes)
     message = str(error.value)
@@ -143,7 +143,7 @@ CUT = {
 @pytest.mark.parametrize("change", CUT.values(), ids=CUT)
 @pytest.mark.parametrize(("name", "what"), [("s", "a scale"), ("z", "a zero point")])
 def test_scales_and_zero_points_of_other_shapes_are_refused(name, what, change, sign, coded):
-    """Scales below 0 are multiplied by other layers, which ask the same."""
+    """Other layers multiply scales below 0, with the same requirements."""
     inputs = coded.arrays
     inputs["s"] *= np.float32(sign)
     inputs[name] = change(inputs[name])

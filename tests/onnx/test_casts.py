@@ -1,4 +1,4 @@
-"""Types of ONNX models changed: numbers kept, bits kept, and what does not fit."""
+"""Casts in ONNX models: numbers and bits that are preserved, and values out of range."""
 
 from __future__ import annotations
 

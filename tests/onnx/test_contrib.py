@@ -1,4 +1,4 @@
-"""Operators of ONNX Runtime's own domain, against ONNX Runtime."""
+"""Operators of ONNX Runtime's own domain, compared with ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ RNG = np.random.default_rng(8)
 
 
 def random(*shape):
-    """Numbers around 0."""
+    """Random numbers around 0."""
     return RNG.standard_normal(shape).astype(np.float32)
 
 
 @pytest.fixture
 def same(run):
-    """Runs a node here and in ONNX Runtime; `dynamic` inputs have open sizes here."""
+    """Run a node in AnyRT and in ONNX Runtime; `dynamic` inputs have dynamic dimensions in AnyRT."""
 
     def same_(op, inputs, constants=None, tol=2e-4, order=None, outputs=1, domain="com.microsoft", **attrs):
         more = {"order": order, "outputs": outputs, "domain": domain, "dynamic": attrs.pop("dynamic", ())}

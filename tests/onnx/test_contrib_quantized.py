@@ -1,4 +1,4 @@
-"""Operators of ONNX Runtime's own domain on codes, within one code of ONNX Runtime."""
+"""Operators of ONNX Runtime's own domain on quantized tensors, within one code of ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ S, Z = np.float32(0.03), np.uint8(120)
 
 
 def codes(*shape, dtype=np.uint8):
-    """Codes of any size."""
+    """Random codes of the whole range."""
     info = np.iinfo(dtype)
     return RNG.integers(info.min, info.max + 1, shape).astype(dtype)
 
 
 @pytest.fixture
 def near(run):
-    """Runs a node here and in ONNX Runtime: codes differ by 1 at most, numbers by rounding."""
+    """Run a node in AnyRT and in ONNX Runtime: codes differ by 1 at most, numbers by rounding."""
 
     def near_(op, inputs, constants=None, order=None, tol=1e-4, **attrs):
         got = run(op, inputs, constants, order=order, domain="com.microsoft", **attrs)
@@ -109,7 +109,8 @@ def test_weights_of_a_few_bits_are_unpacked(near, bits, zeros, k):
 
 
 def few_bits(columns, rows, size, zeros):
-    """Packed codes, scales and zero points of weights, and what they stand for, (columns, rows)."""
+    """Packed codes, scales and zero points of weights, and the numbers that they represent,
+    (columns, rows)."""
     blocks = columns // size
     inputs = {"b": codes(rows, blocks, size // 2), "s": np.float32(RNG.uniform(0.01, 0.1, (rows, blocks)))}
     parts = np.stack([inputs["b"] & 15, inputs["b"] >> 4], -1).reshape(rows, blocks, size).astype(np.float64)
@@ -148,7 +149,7 @@ def test_plans_hold_four_bits_a_weight_and_nothing_is_stored_of_them(zeros):
     assert anyrt.OnnxParser(network, anyrt.Logger()).parse(model.SerializeToString())
     plan = builder.build_serialized_network(network, builder.create_builder_config())
     held = sum(a.nbytes for a in values.values())
-    assert memoryview(plan).nbytes <= 1.1 * held + (1 << 16)  # what else there is has a size of its own
+    assert memoryview(plan).nbytes <= 1.1 * held + (1 << 16)  # all other constants have different sizes
     engine = anyrt.Runtime(anyrt.Logger()).deserialize_cuda_engine(plan)
     information = engine.create_engine_inspector().get_engine_information(anyrt.LayerInformationFormat.JSON)
     assert len(json.loads(information)["Layers"]) == 1

@@ -1,4 +1,4 @@
-"""If, Loop and Scan of models."""
+"""If, Loop and Scan in ONNX models."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ X = np.arange(12, dtype=np.float32).reshape(4, 3)
 
 
 def run(body, opset=17, **inputs):
-    """The outputs of a model that is written as ONNX prints it, without its head."""
+    """The outputs of a model in ONNX's text format, without its header."""
     model = parser.parse_model(f'<ir_version: 8, opset_import: ["": {opset}]> g {body}')
     result = prepare(model).run(inputs)
     return result[0] if len(result) == 1 else result

@@ -1,4 +1,4 @@
-"""Operators that a program describes itself."""
+"""Operators that a program implements itself."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,5 @@
-"""Boxes, regions and windows that data move, against ONNX's reference and ONNX Runtime."""
+"""Boxes, regions and windows with data-dependent positions, compared with ONNX's reference and ONNX
+Runtime."""
 
 from __future__ import annotations
 
@@ -13,14 +14,14 @@ RNG = np.random.default_rng(7)
 
 
 def by_ort(op, inputs, opset=16, **attrs):
-    """What ONNX Runtime gives."""
+    """The outputs of ONNX Runtime."""
     model = of_node(helper.make_node(op, list(inputs), ["y"], **attrs), inputs, {}, opset)
     model.ir_version = 10
     return onnxruntime.InferenceSession(model.SerializeToString()).run(None, dict(inputs))[0]
 
 
 def boxes(*shape):
-    """Corners between 0 and 20, the second pair behind the first."""
+    """Boxes as two corners with coordinates between 0 and 20."""
     low = RNG.uniform(0, 12, (*shape, 2))
     return np.concatenate([low, low + RNG.uniform(0.5, 8, (*shape, 2))], -1).astype(np.float32)
 

@@ -1,4 +1,5 @@
-"""Every operator of ONNX that takes float64 computes in it, in all its versions, as its reference does."""
+"""Every operator of ONNX that accepts float64 computes in float64, in all its versions, like its
+reference."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ def whole(*values: int) -> np.ndarray:
 X = some(2, 4, 6, 6)
 FLAT = some(3, 8)
 RECURRENT = {"hidden_size": 3}
-# Inputs, and attributes, of what is more than one or two tensors of any shape. Integers are constants.
+# Inputs and attributes of operators that need more than one or two tensors of any shape. Integers are
+# constants.
 GIVEN: dict[str, tuple[list[np.ndarray], dict[str, object]]] = {
     "Acosh": ([FLAT + 1], {}),
     "AffineGrid": ([some(2, 2, 3), whole(2, 3, 4, 5)], {}),
@@ -94,7 +96,7 @@ GIVEN: dict[str, tuple[list[np.ndarray], dict[str, object]]] = {
     "Unsqueeze": ([FLAT, whole(0)], {}),
     "Where": ([np.array([[True, False] * 4]), FLAT, FLAT + 1], {}),
 }
-# The same of versions that have other inputs or attributes.
+# The same for versions with other inputs or attributes.
 OLDER: dict[tuple[str, int], tuple[list[np.ndarray], dict[str, object]]] = {
     ("BatchNormalization", 1): (
         [X, *(some(4) for _ in range(4))],
@@ -132,7 +134,7 @@ def affine_grid(theta: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 
 
 def between(image: np.ndarray, y: float, x: float) -> np.ndarray:
-    """(C,) of an image (C, H, W) at a position inside it, with zeros behind its end."""
+    """(C,) interpolated in an image (C, H, W) at a position inside it, with zeros past its end."""
     i, j = int(y), int(x)
     a, b = y - i, x - j
     corner = np.pad(image, [(0, 0), (0, 2), (0, 2)])[:, i : i + 2, j : j + 2]
@@ -163,7 +165,7 @@ def mean_variance(x):
     return (x - x.mean(**across)) / (np.sqrt((x * x).mean(**across) - x.mean(**across) ** 2) + 1e-9)
 
 
-# Where ONNX's reference has none, rounds to float32, overflows, or (LRN) takes other channels.
+# Operators for which ONNX's reference is missing, rounds to float32, overflows, or (LRN) uses other channels.
 REFERENCES = {
     "AffineGrid": affine_grid,
     "DeformConv": deform_conv,
@@ -199,7 +201,7 @@ def average_pool(x: np.ndarray) -> np.ndarray:
 
 
 def resized(x: np.ndarray, scales: np.ndarray) -> np.ndarray:
-    """Along the last axes, from each one's first element on."""
+    """Resized along the last axes, each starting at its first element."""
     for axis, scale in ((2, float(scales[2])), (3, float(scales[3]))):
         n = x.shape[axis]
         at = np.minimum(np.arange(int(n * scale)) / scale, n - 1)
@@ -209,7 +211,7 @@ def resized(x: np.ndarray, scales: np.ndarray) -> np.ndarray:
     return x
 
 
-# Where the reference has no such version, or computes another function.
+# Versions that the reference lacks or computes differently.
 OLDER_REFERENCES = {
     ("AveragePool", 1): average_pool,
     **dict.fromkeys([("BatchNormalization", v) for v in (1, 6, 7, 9)], batch_normalization),
@@ -222,7 +224,7 @@ OLDER_REFERENCES = {
     ("RNN", 1): rnn,
     ("Resize", 10): resized,
 }
-IMAGES = ("Global", "MeanVarianceNormalization")  # of operators that take these
+IMAGES = ("Global", "MeanVarianceNormalization")  # of operators with these inputs
 DRAWN = "it draws random numbers"
 HELD = "it holds tensors, or graphs that compute by themselves"
 # Operators that are not run here, and why.
@@ -237,7 +239,7 @@ LEFT = {
 
 
 def schemas() -> dict[str, defs.OpSchema]:
-    """The latest form of each operator that takes float64."""
+    """The latest version of each operator that accepts float64."""
     results: dict[str, defs.OpSchema] = {}
     for schema in sorted(defs.get_all_schemas_with_history(), key=lambda s: s.since_version):
         if schema.domain == "" and not schema.deprecated:
@@ -266,7 +268,7 @@ def inputs_of(name: str, version: int = 0) -> tuple[list[np.ndarray], dict[str, 
 def both(
     name: str, inputs: list[np.ndarray], attributes: dict[str, object], version: int | None = None
 ) -> tuple[list, list]:
-    """What AnyRT gives, and what ONNX's reference does; by the latest version if none is asked for."""
+    """The outputs of AnyRT and of ONNX's reference, for the latest version by default."""
     names = [f"x{k}" if x.size else "" for k, x in enumerate(inputs)]
     fed = {n: x for n, x in zip(names, inputs, strict=True) if n and x.dtype == np.float64}
     kept = {n: x for n, x in zip(names, inputs, strict=True) if n and n not in fed}
@@ -292,7 +294,7 @@ def both(
 
 
 def terms(name: str, inputs: list[np.ndarray]) -> int:
-    """How many numbers a result may be a sum of."""
+    """The largest number of terms in a sum."""
     return max(x.size for x in inputs)
 
 
@@ -324,7 +326,7 @@ BEFORE = sorted(
     }
     - {(name, SCHEMAS[name].since_version) for name in NAMES}
 )
-# Positions that fall between elements otherwise: those of the version behind, with this attribute.
+# Other positions between elements: those of the next version, with this attribute.
 BETWEEN = {("RoiAlign", 10): {"coordinate_transformation_mode": "output_half_pixel"}}
 
 
@@ -348,7 +350,8 @@ MORE = sorted({*NAMES} - {*ONE})
 @pytest.mark.parametrize("scale", [1 / 3, 1e150, 1e-150])
 @pytest.mark.parametrize("name", MORE)
 def test_numbers_beyond_float32_are_taken_as_they_are(name, scale):
-    """The first operand, of those that are float64, and all ends of a range: squares are float64, too."""
+    """The first float64 operand contains numbers beyond float32, and the ends of all ranges: squares are
+    float64, too."""
     inputs, attributes = inputs_of(name)
     floats = [k for k, x in enumerate(inputs) if x.dtype == np.float64 and x.size]
     larger = floats if name == "Range" else floats[:1]

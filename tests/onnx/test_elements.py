@@ -1,4 +1,4 @@
-"""Functions of each element of ONNX models, against NumPy and ONNX's reference."""
+"""Elementwise functions of ONNX models, compared with NumPy and ONNX's reference."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ EDGES = [-128, -7, -1, 0, 1, 2, 7, 100, 127]
 
 
 def edges(dtype):
-    """Small integers of a type, each beside each."""
+    """All pairs of small integers of a type."""
     x = np.array(EDGES).astype(dtype)
     return {"a": np.repeat(x, len(x)), "b": np.tile(x, len(x))}
 

@@ -1,4 +1,4 @@
-"""Models that PyTorch exports agree with PyTorch; where there is no PyTorch, they are left out."""
+"""Models that PyTorch exports agree with PyTorch; without PyTorch, these tests are skipped."""
 
 from __future__ import annotations
 

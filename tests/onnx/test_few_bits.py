@@ -1,7 +1,8 @@
-"""MatMulNBits: products with packed weights of 2, 4 or 8 bits, against float64.
+"""MatMulNBits: products with packed weights of 2, 4 or 8 bits, compared with float64.
 
-A product is computed in float32: it is wrong by at most a millionth of the sum of all magnitudes. At
-accuracy_level 4 each block of x is rounded to steps of its largest magnitude / 127, so by half of that more.
+A product is computed in float32: its error is at most a millionth of the sum of all magnitudes. At
+accuracy_level 4, each block of x is rounded to multiples of its largest magnitude / 127, which adds an error
+of half a step.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import anyrt
-import anyrt.passes  # whose modules the fixtures change
+import anyrt.passes  # the fixtures change its modules
 from anyrt.backends.cpu import processors
 from anyrt.core.errors import AnyrtError
 from anyrt.ir.kerneltext import print_kernels
@@ -38,20 +39,21 @@ MACHINES = [None, *(["avx2", "sse2"] if HERE else [])]
 
 @pytest.fixture(scope="module")
 def _cache(tmp_path_factory):
-    """Of plans in which few weights stay codes: for all tests here, and for no others."""
+    """A cache for plans in which few weights stay codes: only the tests here use it."""
     return tmp_path_factory.mktemp("cache")
 
 
 @pytest.fixture(autouse=True)
 def _codes_of_any_number(monkeypatch, _cache):
-    """Few weights are as good as numbers; here they stay codes, however few there are."""
+    """Keep codes for any number of weights; by default, few weights become numbers."""
     for name in ("fold_constants", "split_codes"):
         monkeypatch.setattr(sys.modules[f"anyrt.passes.{name}"], "SMALL", 1)
     monkeypatch.setenv("ANYRT_CACHE_DIR", str(_cache))
 
 
 class Weights:
-    """Packed codes, scales and zero points as the operator takes them, and what they stand for in float64."""
+    """Packed codes, scales and zero points as inputs of the operator, and the numbers they represent in
+    float64."""
 
     def __init__(self, rows, columns, size, bits=4, zeros=None, dtype=np.float32, scale=None):
         self.rows, self.columns, self.size, self.bits = rows, columns, size, bits
@@ -71,21 +73,21 @@ class Weights:
         self.order = ["x", *self.inputs]
 
     def pack(self, codes):
-        """Codes in bytes, the low ones first; rows are filled up."""
+        """Pack codes into bytes, the low ones first; rows are padded."""
         each = 8 // self.bits
         whole = np.zeros((len(codes), -(-codes.shape[1] // each) * each), np.uint8)
         whole[:, : codes.shape[1]] = codes
         return sum(whole[:, k::each] << (k * self.bits) for k in range(each)).astype(np.uint8)
 
     def ordered(self, block):
-        """With the block of each column said."""
+        """With the block index of each column."""
         self.block, self.inputs["g"] = np.asarray(block)[: self.columns], np.asarray(block, np.int32)
         self.order = ["x", "b", "s", "z" if "z" in self.inputs else "", "g"]
         return self
 
     @property
     def real(self):
-        """(K, N)."""
+        """The weights as numbers, (K, N)."""
         zero, scale = (np.asarray(a, np.float64)[:, self.block] for a in (self.zero, self.scale))
         return ((self.codes[:, : self.columns] - zero) * scale).T
 
@@ -109,7 +111,7 @@ class Weights:
         return got.astype(np.float64)
 
     def bound(self, x, level=0):
-        """What the result may differ by from that of float64."""
+        """The largest permitted difference from float64."""
         x, real = np.abs(x.astype(np.float64)), np.abs(self.real)
         error = NEAR * (x @ real)
         if level == 4:
@@ -172,7 +174,7 @@ def test_rows_of_int8_are_summed_by_usdot(rows, monkeypatch):
 
 @pytest.mark.here
 def test_devices_have_pools_of_their_own():
-    """Code of one ended the process when it was run by threads of another."""
+    """Threads of another device's pool crashed the process when they ran its code."""
     for device in (emulated(), nullcontext()):
         with device:
             Weights(37, 128, 32).agrees(numbers(2, 1, 128), 0, dynamic=("x",))
@@ -228,7 +230,7 @@ def test_the_largest_scales_overflow_where_the_sum_does_alone(rows):
 
 @pytest.mark.parametrize("rows", [1, 7, 33])
 def test_the_least_numbers_lose_only_what_a_step_down_has_no_digits_for(rows):
-    """Rows are made smaller by a block of the largest codes, 2 ** (8 + 5): what is below 2 ** -149 then is
+    """Rows are scaled down by a block of the largest codes, 2 ** (8 + 5): numbers then below 2 ** -149 are
     lost."""
     w = Weights(37, 64, 32, scale=0.5)
     x = numbers(rows, 64) * np.float32(1e-38)
@@ -285,7 +287,7 @@ def test_scales_may_be_0_and_below_and_alike(scale, rows, level):
 @pytest.mark.parametrize("zeros", [None, "codes", "numbers"])
 @pytest.mark.parametrize(("step", "scale"), [(-115, 1e-6), (-20, 1e-34), (100, 1e-36)])
 def test_scales_whose_product_is_below_the_normal_range_lose_no_digits(step, scale, zeros, bits):
-    """The sum of a block is in the range that the product of its two scales is not. Rows are exact."""
+    """The product of two scales is subnormal, but the sum of a block is not. Rows are exact."""
     w, codes = Weights(37, 128, 64, bits, zeros, scale=scale), RNG.integers(-127, 128, (3, 128))
     codes[:, ::64] = 127
     x = (codes * 2.0**step).astype(np.float32)
@@ -296,7 +298,7 @@ def test_scales_whose_product_is_below_the_normal_range_lose_no_digits(step, sca
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("zeros", [None, "codes", "numbers"])
 def test_the_largest_sums_of_bytes_are_right(zeros, machine, monkeypatch):
-    """All codes 255 and all rows 127, in a block as long as int32 holds."""
+    """All codes 255 and all rows 127, in the longest block that int32 can sum."""
     if machine is not None:
         monkeypatch.setenv("ANYRT_CPU", machine)
     w = Weights(3, 1 << 17, 1 << 16, 8, zeros)
@@ -366,7 +368,7 @@ def test_plans_hold_codes_and_one_kernel_reads_them(bits, zeros, rows):
     size, kernels = built(w, rows=rows)
     each = 512 * 512 // 32  # zero points are few, and bytes
     held = 512 * 512 * bits // 8 + 4 * each + (each if zeros else 0)
-    assert size <= 1.02 * held + (1 << 16)  # what else there is has a size of its own
+    assert size <= 1.02 * held + (1 << 16)  # all other constants have different sizes
     assert len(kernels) == 1
 
 
@@ -374,7 +376,7 @@ def test_plans_hold_codes_and_one_kernel_reads_them(bits, zeros, rows):
 
 
 def refused(w, code, *words, attributes=(), x=None):
-    """The error has this code, and says all these words."""
+    """Check that the error has this code, and contains all these words."""
     node = helper.make_node(
         "MatMulNBits",
         w.order,
@@ -560,7 +562,7 @@ class Built:
 
 
 def spellings(w, kind):
-    """Models that multiply by the same weights; zero points of the default are left out where that is one."""
+    """Models that multiply by the same weights; zero points are omitted if they equal the default."""
     numpy_kind, less = SIGNED[kind]
     zeros = "z" in w.inputs or kind == "uint4"
     codes, zero = ((a.astype(np.int16) - less).astype(numpy_kind) for a in (w.codes, w.zero))
@@ -593,7 +595,7 @@ def test_the_same_weights_have_one_kernel_however_they_are_spelled(rows, zeros, 
     w, x = Weights(N, K, SIZE, zeros=zeros), numbers(rows, K)
     w.zero = w.zero.astype(np.int16)
     inputs = {**w.inputs}
-    if zeros is None and kind == "uint4":  # which says so
+    if zeros is None and kind == "uint4":  # the model then names it
         inputs["z"] = w.pack(w.zero.astype(np.uint8)).reshape(-1)
     node = helper.make_node("MatMulNBits", ["x", *inputs], ["y"], domain="com.microsoft", **w.attributes())
     plain = Built.of(model_of([node], inputs, rows))
@@ -607,7 +609,7 @@ def test_the_same_weights_have_one_kernel_however_they_are_spelled(rows, zeros, 
 
 @pytest.mark.parametrize(("level", "rows", "asked"), [(0, 1, 10), (0, 6, 10), (4, 1, 10), (0, 16, 20)])
 def test_what_is_made_of_few_rows_serves_many_panels_of_codes(level, rows, asked):
-    """Codes and scales of later blocks are asked for where the sums of blocks are in registers."""
+    """The kernel prefetches codes and scales of later blocks while the sums of blocks are in registers."""
     w = Weights(4096, 512, 32)
     *_, text = Built.of(model_of([w.node(level)], w.inputs, rows, 512)).kernels()
     assert "0.. < 16 work" in text
@@ -655,7 +657,7 @@ def test_layers_that_quantise_rows_have_the_kernels_of_level_4(bits):
 
 @pytest.mark.parametrize(("rows", "columns"), [(1, 64), (9, 64), (33, 2048)])
 def test_rows_that_several_products_read_are_summed_by_dots(rows, columns):
-    """Codes of 8 bits lie in words then, which nothing but dots reads side by side."""
+    """Codes of 8 bits are then stored in words, which only dots can read."""
     ws, x = [Weights(columns, 256, SIZE, 8) for _ in range(3)], numbers(rows, 256)
     inputs, nodes = {}, []
     for k, w in enumerate(ws):
@@ -741,7 +743,7 @@ def test_a_table_is_gathered_from_and_multiplied_by():
     inputs = {"c": codes.astype(ml_dtypes.int4), "s": scale}
     result = Built.of(model_of(nodes, inputs, element=np.int64, shape=[5]))
     real, at = codes * np.repeat(scale.astype(np.float64), SIZE, 1), RNG.integers(0, 512, 5)
-    room = 256 * 2.0**-24 * (np.abs(real[at]) @ np.abs(real.T))  # of a row with itself, terms have one sign
+    room = 256 * 2.0**-24 * (np.abs(real[at]) @ np.abs(real.T))  # of a row with itself: terms of one sign
     assert np.all(np.abs(result.engine.run(x=at)["y"] - real[at] @ real.T) <= room)
 
 
@@ -763,7 +765,7 @@ def test_layers_share_codes_with_scales_of_their_own():
 
 @pytest.mark.parametrize("rows", [1, 33])
 def test_a_refit_gives_the_bits_of_a_new_build(rows):
-    """Of scales and of codes, which a network holds under a name."""
+    """Of scales and of codes, which are named weights of the network."""
 
     def build(codes, scale):
         network = (builder := anyrt.Builder(anyrt.Logger())).create_network()

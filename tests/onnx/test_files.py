@@ -1,4 +1,4 @@
-"""Models and weights in files that cannot be read end in a named error, at once."""
+"""Models and weights in unreadable files cause an error with a code, immediately."""
 
 import errno
 import mmap
@@ -21,7 +21,7 @@ W = np.arange(12, dtype=np.float32).reshape(3, 4)
 
 
 def model(location):
-    """y = x + w, whose bytes lie at `location`; None: of which nothing is said."""
+    """y = x + w, with the bytes of w at `location`; None: without external data."""
     w = TensorProto(name="w", dims=W.shape, data_type=1, data_location=TensorProto.EXTERNAL)
     if location is not None:
         w.external_data.add(key="location", value=location)
@@ -75,7 +75,7 @@ FILES = {
 
 @pytest.fixture(params=FILES)
 def odd(request, tmp_path):
-    """A path that is no file, and what is said of it."""
+    """A path that is no file, and its error."""
     if request.param == "device":
         (tmp_path / "dev").symlink_to("/dev/zero")
     make, message = FILES[request.param]
@@ -114,7 +114,8 @@ def test_weights_that_are_no_file_are_refused(odd, tmp_path):
 
 
 def test_weights_behind_links_in_a_circle_are_refused(tmp_path):
-    """`realpath` leaves the rest of a path through a circle unresolved (until Python 3.12): here a link."""
+    """`realpath` does not resolve the rest of a path through a circle (until Python 3.12); here the rest is a
+    link."""
     folder = tmp_path / "model"
     folder.mkdir()
     (tmp_path / "secret").write_bytes(W.tobytes())

@@ -1,4 +1,4 @@
-"""What exporters write in several nodes comes out with the kernels of the fused form."""
+"""Patterns of several nodes that exporters write compile to the kernels of the fused form."""
 
 import numpy as np
 import pytest

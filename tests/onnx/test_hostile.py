@@ -1,4 +1,4 @@
-"""Models that are wrong on purpose: every answer is a named error, in time, and without taking memory."""
+"""Malicious models: each is rejected with an error code, in time, and without taking memory."""
 
 import numpy as np
 import pytest
@@ -63,7 +63,7 @@ def test_zeros_are_refused_at_the_first_byte():
 
 
 def test_many_unknown_nodes_ask_for_the_creators_of_plugins_once(monkeypatch):
-    """Each asked for all 84 of TensorRT's: 170 s for 2 MiB of empty nodes."""
+    """Each used to ask for all 84 of TensorRT's creators: 170 s for 2 MiB of empty nodes."""
     asked, bring = [], standards.init_libnvinfer_plugins
     monkeypatch.setattr(standards, "init_libnvinfer_plugins", lambda *a: asked.append(a) or bring(*a))
     reported = problems(model([helper.make_node(f"Own{k % 3}", ["x"], [f"y{k}"]) for k in range(3000)]))

@@ -1,4 +1,5 @@
-"""Sizes that weights imply: models that leave them open run where they are that, and say so elsewhere."""
+"""Dimensions implied by weights: models that leave them dynamic run with the implied size, and report other
+sizes."""
 
 import re
 
@@ -13,7 +14,7 @@ from anyrt.api.model.state import state_of
 from anyrt.core.errors import ShapeError
 
 BF16 = ml_dtypes.bfloat16
-# What a model computes of x, whose size "k" can only be that of the operand here; the weights' shapes.
+# The operators on x, whose dimension "k" can only equal that of the weights; the weights' shapes.
 FORMS = {
     "MatMul": ("y = MatMul(x, w)", "float", "m, k", (3, 15), {"w": (15, 8)}),
     "MatMul, right": ("y = MatMul(w, x)", "float", "k, n", (15, 3), {"w": (8, 15)}),
@@ -52,7 +53,7 @@ def weights(shapes, dtype):
 
 
 def model(name):
-    """The model, its input where sizes fit, and the axis of "k"."""
+    """The model, its input with valid sizes, and the axis of "k"."""
     text, kind, sizes, shape, shapes = FORMS[name]
     result = parser.parse_model(
         f'<ir_version: 10, opset_import: ["": 21]> g ({kind}[{sizes}] x) => (y) {{ {text} }}'
@@ -77,7 +78,7 @@ def test_a_size_that_weights_imply_is_a_number_to_all_passes(name):
         rtol=1e-2 if x.dtype == BF16 else 1e-3,
     )
     assert session.inputs[0].shape == (-1,) * x.ndim  # as the model says
-    if "Conv" not in name:  # which any size fits where there are no images
+    if "Conv" not in name:  # without images, any size is valid
         text = state_of(session.engine).loaded.plan.graph_text.split("follow")[0]
         assert re.findall(r"\bk\b", text) == ["k"]  # the symbol itself, and no size
 

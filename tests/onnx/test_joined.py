@@ -1,4 +1,5 @@
-"""Ifs whose branches give tensors of different ranks, as programs are exported that squeeze an axis of 1."""
+"""Ifs whose branches return tensors of different ranks, as exported from programs that squeeze an axis of
+size 1."""
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ SQUEEZED = """
                   else_branch = b () => (zb) { zb = Identity(x) }>
 """
 WEIGHTS = "<float[2, 4, 1] w = {1, 2, 3, 4, 5, 6, 7, 8}, int64[1] two = {2}>"
-# What follows the If, with the numbers of columns that x may have and those that it may not.
+# The nodes after the If, with valid and invalid numbers of columns of x.
 MODELS = {
     "one of rank 3": (
         f"(float[m, 4, t] x) => (y) {WEIGHTS} {{ {SQUEEZED} u = Unsqueeze(z, two) y = Conv(u, w) }}",
@@ -52,7 +53,7 @@ def test_what_follows_branches_of_different_ranks_is_computed_in_them(name):
 
 @pytest.mark.parametrize("rate", [8, 16])
 def test_each_branch_of_a_conditional_has_ranks_of_its_own(rate):
-    """One of 8 columns is read in one branch, one of 16 in the other; 16 columns are two to the first."""
+    """One branch reads dimension 8, the other dimension 16; the first one treats 16 columns as two."""
     inner = f"p = Slice(x, nil, far, two, step) {SQUEEZED.replace('(x', '(p')} u = Unsqueeze(z, two)"
     steps = "step = Constant<value = int64[1] {{{}}}>() " + inner.replace("{", "{{").replace("}", "}}")
     text = f"""(float[m, 4, t] x, int64 rate) => (y) {WEIGHTS} {{
@@ -69,7 +70,7 @@ def test_each_branch_of_a_conditional_has_ranks_of_its_own(rate):
         session.run({**input_of(2 * rate), "rate": np.array(rate, np.int64)})
 
 
-# Models of which an output has a rank that a run decides, with the columns that x may have.
+# Models with an output whose rank is known only at run time, with valid numbers of columns of x.
 OUTPUTS = {
     "by sizes": f"(float[m, 4, t] x) => (z) {{ {SQUEEZED} }}",
     "that nodes read, too":
@@ -118,7 +119,7 @@ def test_branches_that_are_not_chosen_ask_nothing_of_sizes():
 
 
 class Allocator(anyrt.IOutputAllocator):
-    """Keeps the memory of an output, and the shape that a run has found."""
+    """Keeps the memory of an output, and its shape after an inference."""
 
     def reallocate_output(self, tensor_name, memory, size, alignment):
         self.memory = np.zeros(max(size, 1), np.uint8)
@@ -129,7 +130,7 @@ class Allocator(anyrt.IOutputAllocator):
 
 
 def engine_of(text, *shapes):
-    """An engine of a model, for x of these least, best and greatest shapes."""
+    """An engine of a model, for x of these minimum, optimum and maximum shapes."""
     builder = anyrt.Builder(logger := anyrt.Logger(anyrt.Logger.ERROR))
     network, config = builder.create_network(), builder.create_builder_config()
     assert anyrt.OnnxParser(network, logger).parse(parser.parse_model(text).SerializeToString())

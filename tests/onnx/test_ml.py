@@ -1,4 +1,4 @@
-"""Operators of ai.onnx.ml, against ONNX Runtime."""
+"""Operators of ai.onnx.ml, compared with ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ ENDS = ["NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"]
 
 
 def random(*shape):
-    """Numbers around 0."""
+    """Random numbers around 0."""
     return RNG.standard_normal(shape).astype(np.float32)
 
 
 @pytest.fixture
 def same(run):
-    """Runs a node here and in ONNX Runtime."""
+    """Run a node in AnyRT and in ONNX Runtime, and compare."""
 
     def same_(op, inputs, outputs=1, **attrs):
         got = run(op, inputs, outputs=outputs, domain="ai.onnx.ml", dynamic=attrs.pop("dynamic", ()), **attrs)
@@ -91,7 +91,7 @@ def test_support_vectors_are_weighed(same, kernel):
 
 
 def forest(trees, features, modes, depth=3):
-    """Attributes of nodes of complete trees, and the places of their leaves."""
+    """Attributes of nodes of complete trees, and the indices of their leaves."""
     inner, every = 2**depth - 1, 2 ** (depth + 1) - 1
     here = [k % every for k in range(trees * every)]
     kinds = [modes[k % len(modes)] if h < inner else "LEAF" for k, h in enumerate(here)]
@@ -143,7 +143,7 @@ def test_trees_vote_for_classes(same, end, kind):
     same("TreeEnsembleClassifier", {"x": random(9, 3)}, 2, **attrs)
 
 
-# Between these two lies what float32 makes of each.
+# The float32 roundings of each lie between these two.
 NEAR = np.array([[1 / 3 - 1e-12], [1 / 3], [1 / 3 + 1e-12]])
 STUMP = {
     "nodes_treeids": [0, 0, 0], "nodes_nodeids": [0, 1, 2], "nodes_featureids": [0, 0, 0],

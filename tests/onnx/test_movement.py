@@ -1,4 +1,4 @@
-"""Elements of ONNX models in other places: against NumPy, with sizes of the build and of the run."""
+"""Operators that move elements, compared with NumPy, with static and dynamic dimensions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The names of ONNX that layers carry are those that the parser describes."""
+"""The ONNX names in layers are those that the parser supports."""
 
 import pytest
 from onnx import defs

@@ -1,4 +1,4 @@
-"""The parser: what it answers, where weights may lie, functions, graphs inside graphs, and problems."""
+"""The parser: return values, locations of weights, functions, subgraphs, and errors."""
 
 import gc
 import re
@@ -34,7 +34,7 @@ def product(weights=None):
 
 
 def added(sizes, kind):
-    """A model with weights of these sizes, of which the elements are missing."""
+    """A model with weights of these shapes whose elements are missing."""
     return model(
         [helper.make_node("Add", ["x", "w"], ["y"])], [TensorProto(name="w", dims=sizes, data_type=kind)]
     )
@@ -102,7 +102,7 @@ def test_weights_that_begin_anywhere_are_not_copied_and_multiply_alike(tmp_path,
 
 def test_weights_that_say_that_they_lie_in_the_message_do():
     held = numpy_helper.from_array(W, "w")
-    held.data_location = TensorProto.DEFAULT  # written behind the bytes, as quantised models have it
+    held.data_location = TensorProto.DEFAULT  # stored after the bytes, as in quantised models
     data = model([helper.make_node("MatMul", ["x", "w"], ["y"])], [held]).SerializeToString()
     result = onnx.ModelProto.FromString(without_weights(memoryview(data))).graph.initializer[0]
     assert not result.raw_data

@@ -1,4 +1,4 @@
-"""Operators that are a layer as it stands: attributes by name, words as members of enums."""
+"""Operators that map directly to a layer: attributes by name, words as enum members."""
 
 from functools import partial
 
@@ -17,7 +17,7 @@ X = np.float32([[-2, 0.5], [3, -1]])
 
 
 def run(monkeypatch, layer, x=X, extra=(), **attributes):
-    """What a node of the domain own gives that is this layer."""
+    """The outputs of a node of AnyRT's domain for this layer."""
     importers.load()
     monkeypatch.setitem(IMPORTERS, ("own", "Made"), partial(plain._layer, OPS[layer]))
     node = helper.make_node("Made", ["x"], ["y"], domain="own", **attributes)

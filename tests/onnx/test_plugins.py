@@ -1,4 +1,4 @@
-"""Nodes that are plug-ins: TensorRT's own, and a program's, as exporters write them."""
+"""Nodes for plug-ins: TensorRT's own, and a program's, as exporters write them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.plugins.test_standard_detections import boxes, holds, reference
 
 
 def model(nodes, inputs, outputs, domain="TRT"):
-    """Bytes of a model; inputs: sizes by name."""
+    """Bytes of a model; `inputs`: shapes by name."""
     declared = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in inputs.items()]
     messages = [helper.make_empty_tensor_value_info(n) for n in outputs]
     sets = [helper.make_opsetid("", 17), helper.make_opsetid(domain, 1)]
@@ -31,7 +31,7 @@ def parsed(data):
 
 
 def run(data, arrays):
-    """What a model gives, built for these sizes and any smaller ones."""
+    """The outputs of a model, built for these sizes and any smaller ones."""
     builder, network, parser = parsed(data)
     assert parser.num_errors == 0, parser.get_error(0)
     config, profile = builder.create_builder_config(), builder.create_optimization_profile()
@@ -89,7 +89,7 @@ def test_batched_nms_and_instance_normalization_are_found_in_a_model():
     trt.init_libnvinfer_plugins(None, "")
     x, raw = boxes(rng, 1, 40, 1), rng.normal(0, 1, (1, 40, 1)).astype(np.float32)
     count, *_ = run(data, {"boxes": x, "raw": raw})
-    assert count.tolist() == [[0]]  # one number alone is its own mean
+    assert count.tolist() == [[0]]  # a single number is its own mean
 
 
 def test_plugins_of_tensorrt_are_there_before_a_program_asks_for_them():
@@ -173,7 +173,7 @@ def test_a_plugin_is_found_whatever_the_domain_of_its_node():
 
 @pytest.fixture
 def tripled():
-    """A plug-in with two functions, which the process forgets after the test."""
+    """A plug-in with two functions, removed from the process after the test."""
     registry = trt.get_plugin_registry()
     before = registry.all_creators
 

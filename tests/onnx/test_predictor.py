@@ -1,4 +1,4 @@
-"""`anyrt.Predictor`: opened late, once a machine, in any process and by many threads."""
+"""`anyrt.Predictor`: opened lazily, built once per machine, used in any process and by many threads."""
 
 import os
 import pickle
@@ -68,7 +68,7 @@ def test_metadata_and_profiles_are_told(path):
 def test_precision_lets_weights_be_halves():
     text = "g (float[1, 512] x) => (float[1, 512] y) { y = MatMul(x, w) }"
     model = parser.parse_model(f'<ir_version: 10, opset_import: ["": 21]> {text}')
-    weight = np.full((512, 512), 1 + 2**-12, np.float32)  # which float16 rounds to 1
+    weight = np.full((512, 512), 1 + 2**-12, np.float32)  # float16 rounds them to 1
     model.graph.initializer.append(numpy_helper.from_array(weight, "w"))
     x = np.eye(1, 512, dtype=np.float32)
     results = [anyrt.Predictor(model, precision=p).run({"x": x})["y"][0, 0] for p in ([], ["fp16"])]

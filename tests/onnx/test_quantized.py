@@ -1,4 +1,4 @@
-"""Codes of ONNX models: every type, grain and place of a zero point; sums of products are exact."""
+"""Quantized ONNX models: every type, granularity and zero point; sums of products are exact."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TYPES = {
 
 
 def split(inputs, constant):
-    """The first as an input; the others as constants, or as inputs."""
+    """The first operand as an input; the others as constants, or as inputs."""
     first, *rest = inputs
     return ({first: inputs[first]}, {n: inputs[n] for n in rest}) if constant else (inputs, {})
 
@@ -132,7 +132,7 @@ def test_codes_of_numbers_that_are_known_are_those_that_a_run_gives(run):
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8])
 def test_codes_of_bytes_are_made_and_read_by_layers_of_their_own(dtype):
-    """Else products of them would be products of numbers."""
+    """Otherwise their products would be products of numbers."""
     text = """<ir_version: 9, opset_import: ["": 17]> agraph (float[4] x) => (float[4] y)
     <float s = {0.5}, KIND z = {3}> { q = QuantizeLinear(x, s, z)  y = DequantizeLinear(q, s, z) }"""
     model = onnx.parser.parse_model(text.replace("KIND", np.dtype(dtype).name))
@@ -194,7 +194,7 @@ def test_int8_codes_with_a_zero_of_uint8_are_refused():
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8])
 def test_products_of_codes_are_rounded_once_by_a_layer_and_give_the_codes_that_onnx_says(run, dtype):
-    """Kernels know the codes of Quantize: other spellings of them take twice as many instructions."""
+    """Kernels recognise the codes of Quantize: other spellings take twice as many instructions."""
     low, high = TYPES[dtype]
     a, b = (RNG.integers(low, high + 1, s).astype(dtype) for s in ((3, 16), (16, 5)))
     zeros = {"za": dtype(3), "zb": dtype(7), "zy": dtype(100)}
@@ -213,7 +213,7 @@ def test_products_of_codes_are_rounded_once_by_a_layer_and_give_the_codes_that_o
 
 
 def test_a_build_looks_at_layers_with_many_scales_once():
-    """Their numbers lie in fields of the message, and zero points of uint8 are made anew."""
+    """Their numbers are stored in fields of the message, and zero points of uint8 are new arrays."""
     many = SHORT  # more bytes than are compared
     text = """<ir_version: 9, opset_import: ["": 17]> agraph (float[2, MANY] x) => (float[2, MANY] y)
     { q = QuantizeLinear(x, s, z)  y = DequantizeLinear(q, s, z) }"""

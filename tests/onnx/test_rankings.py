@@ -1,4 +1,4 @@
-"""Rankings, cumulative folds and softmaxes of ONNX models, against NumPy and ONNX's reference."""
+"""Rankings, cumulative folds and softmaxes of ONNX models, compared with NumPy and ONNX's reference."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ KINDS = ["f4", "f2", "f8", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"]
 
 
 def numbers(kind, *shape):
-    """Few different ones, and the highest of integers."""
+    """A few distinct numbers, and the greatest of integers."""
     x = RNG.integers(0, 9, shape).astype(kind)
     if x.dtype.kind in "iu":
         x.reshape(-1)[1] = np.iinfo(kind).max

@@ -1,4 +1,4 @@
-"""RNN, LSTM and GRU of models, beside their formulas in float64."""
+"""RNN, LSTM and GRU of models, compared with their formulas in float64."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def step(op, x, states, w, before=False, forget=False, f=None, g=np.tanh, clip=n
 
 
 def formula(op, x, w, states, lengths=None, backwards=False, **more):
-    """What all steps give, and the states at the end."""
+    """The outputs of all steps, and the final states."""
     y, states = np.zeros((*x.shape[:2], H)), [s.astype(np.float64) for s in states]
     for t in range(len(x))[:: -1 if backwards else 1]:
         live = np.ones((B, 1), bool) if lengths is None else (t < lengths)[:, None]
@@ -48,7 +48,7 @@ def formula(op, x, w, states, lengths=None, backwards=False, **more):
 
 
 def operands(op, ways, seed=0):
-    """By their names in ONNX."""
+    """Operands by their names in ONNX."""
     random, n = np.random.default_rng(seed), GATES[op] * H
     sizes = {"W": (n, N), "R": (n, H), "B": (2 * n,), "h": (B, H), "c": (B, H), "P": (3 * H,)}
     out = {k: random.uniform(-1, 1, (ways, *s)).astype(np.float32) for k, s in sizes.items()}
@@ -56,7 +56,7 @@ def operands(op, ways, seed=0):
 
 
 def model(op, names, arrays, opset=14, dynamic=False, **attributes):
-    """A model of one node with these inputs, of which the weights are constants."""
+    """A model of one node with these inputs; the weights are constants."""
     weights = [numpy_helper.from_array(arrays[n], n) for n in names if n in tuple("WRBP")]
     sizes = {n: list(arrays[n].shape) for n in names if n and n not in tuple("WRBP")}
     if dynamic:
@@ -71,7 +71,7 @@ def model(op, names, arrays, opset=14, dynamic=False, **attributes):
 
 
 def agree(op, names, directions="forward", attributes=None, lengths=None, dynamic=False, **more):
-    """Hold a node to the formula."""
+    """Compare a node with the formula."""
     ways = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[directions]
     arrays = operands(op, len(ways)) | {"n": lengths}
     proto, fed = model(op, names, arrays, dynamic=dynamic, direction=directions, **attributes or {})

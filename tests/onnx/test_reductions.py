@@ -1,4 +1,4 @@
-"""Folds of ONNX models over axes that the model knows or a run, against NumPy and ONNX's reference."""
+"""Reductions of ONNX models over constant or dynamic axes, compared with NumPy and ONNX's reference."""
 
 from __future__ import annotations
 

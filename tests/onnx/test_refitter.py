@@ -1,4 +1,4 @@
-"""Refitting from ONNX models: the weights of another model take the place of those of the first, by name."""
+"""Refitting from ONNX models: the weights of a second model replace those of the first, by name."""
 
 import numpy as np
 import onnx
@@ -12,7 +12,7 @@ X = RNG.standard_normal((1, 4, 10, 10)).astype(np.float32)
 
 
 class Collect(trt.ILogger):
-    """Keeps warnings and errors."""
+    """Records warnings and errors."""
 
     def __init__(self):
         trt.ILogger.__init__(self)
@@ -33,7 +33,7 @@ def draw(*shape, dtype=np.float32):
 
 
 def weights():
-    """Convolution, batch normalisation, and a product whose weights are transposed."""
+    """Convolution, batch normalisation, and a product with transposed weights."""
     return {
         "kernel": draw(8, 4, 3, 3),
         "bias": draw(8),
@@ -47,7 +47,7 @@ def weights():
 
 
 def model(w, *, constants=()):
-    """A classifier; what is in `constants` is written as nodes."""
+    """A classifier; `constants` become Constant nodes."""
     nodes = [
         helper.make_node("Constant", [], [name], value=numpy_helper.from_array(w[name], name))
         for name in constants

@@ -1,4 +1,4 @@
-"""Resize and Upsample of ONNX models against ONNX's reference: any factors, sizes and regions."""
+"""Resize and Upsample of ONNX models, compared with ONNX's reference: any factors, sizes and regions."""
 
 from __future__ import annotations
 

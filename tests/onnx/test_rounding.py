@@ -1,4 +1,4 @@
-"""A node has the values of its operator rounded once, however many layers it is."""
+"""The outputs of a node are rounded once, however many layers implement it."""
 
 import ml_dtypes
 import numpy as np
@@ -20,7 +20,7 @@ def halves(*shape, dtype=np.float16):
 
 
 def exact(op, inputs, **attributes):
-    """What the operator gives for these numbers in float64."""
+    """The operator's result for these numbers in float64."""
     node = helper.make_node(op, [*inputs], ["y"], **attributes)
     wide = {n: x.astype(np.float64) for n, x in inputs.items()}
     (result,) = ReferenceEvaluator(of_node(node, wide, {}, 21)).run(None, wide)
@@ -28,7 +28,7 @@ def exact(op, inputs, **attributes):
 
 
 def steps(got, expected):
-    """How far off results are, in halves of the last place of the largest."""
+    """The error of results, in halves of the last place of the largest."""
     unit = ml_dtypes.finfo(got.dtype).eps / 2 * np.abs(expected).max()
     return np.abs(got.astype(np.float64) - expected).max() / unit
 
@@ -55,7 +55,7 @@ def test_attention_rounds_its_weights_and_its_result_alone(run, dtype):
     weights = np.exp(q @ k.swapaxes(2, 3) / 4)
     weights /= weights.sum(3, keepdims=True)
     expected = weights @ v
-    # Each weight is a factor of the second product, and off by half of its last place at most.
+    # Each weight is a factor of the second product, with an error of half its last place at most.
     off = np.abs(run("Attention", inputs, opset=23).astype(np.float64) - expected)
     half_a_place = float(ml_dtypes.finfo(dtype).eps) / 2
     assert np.all(off <= 1.05 * half_a_place * (weights @ np.abs(v) + np.abs(expected)))
@@ -64,7 +64,8 @@ def test_attention_rounds_its_weights_and_its_result_alone(run, dtype):
 
 @pytest.fixture
 def network():
-    """Gemm with an alpha that no half type holds, as a node "n": a product, a constant, a product, a sum."""
+    """Gemm with an alpha that half types cannot represent, as a node "n": a product, a constant, a product, a
+    sum."""
     node = helper.make_node("Gemm", ["a", "b", "c"], ["y"], name="n", alpha=1.3)
     strong = 1 << anyrt.NetworkDefinitionCreationFlag.STRONGLY_TYPED
     network = anyrt.Builder(anyrt.Logger()).create_network(strong)

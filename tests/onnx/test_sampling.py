@@ -1,4 +1,4 @@
-"""Elements of ONNX models that data choose: sampled, scattered, put together, told apart."""
+"""Data-dependent selection of elements in ONNX models: sampled, scattered, joined, compared."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_the_depth_of_one_hot_may_be_an_input_of_any_type(run, depth):
 
 
 def test_blocks_of_half_types_that_overlap_are_rounded_once(run):
-    x = np.float16([[[0, 0, 2048], [0, 1, 0], [1, 0, 0]]])  # blocks of three, each one further
+    x = np.float16([[[0, 0, 2048], [0, 1, 0], [1, 0, 0]]])  # blocks of three, each shifted by one
     got = run("Col2Im", {"x": x}, {"image": np.int64([1, 5]), "block": np.int64([1, 3])})
     assert got.ravel().tolist() == [0, 0, 2050, 0, 0]
 

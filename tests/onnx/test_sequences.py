@@ -1,4 +1,4 @@
-"""Sequences and optionals of models, which are known while parsing."""
+"""Sequences and optionals of models, which the parser resolves."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ AT = "{ s = SequenceConstruct(a, b, c)  y = SequenceAt(s, at) }"
 
 
 def run(body, **inputs):
-    """The only output of a model that is written as ONNX prints it, without its head."""
+    """The only output of a model in ONNX's text format, without its header."""
     (result,) = prepare(parser.parse_model(f"{HEAD} {body}")).run(inputs)
     return result
 

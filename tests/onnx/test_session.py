@@ -1,4 +1,4 @@
-"""`anyrt.load`: a model or plan, from a file or from memory, ready to run."""
+"""`anyrt.load`: a runnable session from a model or plan, in a file or in memory."""
 
 import numpy as np
 import pytest

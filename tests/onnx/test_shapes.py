@@ -1,4 +1,4 @@
-"""Constants and shapes of ONNX models: values against NumPy, in old and new spellings."""
+"""Constants and shapes of ONNX models, compared with NumPy, in old and new spellings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fourier transforms, windows and mel weights of ONNX models, against NumPy."""
+"""Fourier transforms, windows and mel weights of ONNX models, compared with NumPy."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ RNG = np.random.default_rng(13)
 
 
 def random(*shape):
-    """Numbers around 0."""
+    """Random numbers around 0."""
     return RNG.standard_normal(shape).astype(np.float32)
 
 
 def parts(x):
-    """A complex array as real ones, side by side."""
+    """A complex array as real and imaginary parts on a last axis."""
     return np.stack([x.real, x.imag], -1)
 
 
 def close(got, expected):
-    """Equal but for the rounding of sums in float32."""
+    """Compare, up to the rounding of sums in float32."""
     assert got.shape == expected.shape
     np.testing.assert_allclose(got, expected, rtol=2e-4, atol=2e-4)
 

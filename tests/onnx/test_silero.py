@@ -1,7 +1,7 @@
-"""The voice detectors of the package silero-vad, run as its programs do, where the package is installed.
+"""The voice detectors of the package silero-vad, run as by its programs, if the package is installed.
 
-In a branch for each rate, decoder/If gives a frame of rank 2, or, of several frames, one of rank 3, which
-its LSTM cannot take."""
+In a branch for each rate, decoder/If returns a tensor of rank 2 for one frame, or of rank 3 for several
+frames; its LSTM accepts rank 2 only."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,7 +20,7 @@ FILES = ("silero_vad", "silero_vad_16k_op15", "silero_vad_16k_sequence", "silero
 
 
 def chunks(rate, rows):
-    """A sound in chunks, each behind the last samples of the one before."""
+    """A sound in chunks, each preceded by the last samples of the previous one."""
     size, context = (512, 64) if rate == 16000 else (256, 32)
     time = np.arange(8 * size) / rate
     noise = np.random.default_rng(rows).standard_normal((rows, 8 * size)) / 10

@@ -1,4 +1,4 @@
-"""Normalisations of ONNX models, against formulas in float64 and ONNX's reference."""
+"""Normalisations of ONNX models, compared with formulas in float64 and ONNX's reference."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ KINDS = [("f4", 1e-5), ("f8", 1e-9), ("f2", 5e-3)]
 
 
 def random(kind, *shape):
-    """Numbers around 1."""
+    """Random numbers around 1."""
     return (1 + RNG.standard_normal(shape)).astype(kind)
 
 
 def channels(kind="f4", n=4):
-    """Scale, shift, mean and variance of each of `n`."""
+    """Scale, shift, mean and variance for each of `n` channels."""
     return {k: np.abs(random(kind, n)) + 0.5 for k in ("s", "b", "m", "v")}
 
 
@@ -111,7 +111,7 @@ def test_roots_of_mean_squares(run, kind, tol, axis):
 @pytest.mark.parametrize("op", ["LayerNormalization", "GroupNormalization"])
 def test_moments_have_the_digits_that_the_node_asks_for(run, op, stash, kind, last):
     grouped = op == "GroupNormalization"
-    x = random("f8", 2, 4, 60).astype(kind) + np.array(1e4, kind)  # means take four digits
+    x = random("f8", 2, 4, 60).astype(kind) + np.array(1e4, kind)  # means lose four digits
     s = np.ones(4 if grouped else 60, kind)
     rows = x.astype("f8").reshape(2, 2 if grouped else 4, -1)
     centred = rows - rows.mean(-1, keepdims=True)

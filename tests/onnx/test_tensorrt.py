@@ -1,4 +1,4 @@
-"""Operators that TensorRT's own tools write, against NumPy; in whatever domain."""
+"""Operators that TensorRT's own tools write, in any domain, compared with NumPy."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ RNG = np.random.default_rng(11)
 
 
 def normal(*shape):
-    """Numbers about 0."""
+    """Random numbers around 0."""
     return RNG.standard_normal(shape).astype(np.float32)
 
 
 def close(got, expected, tol=1e-5):
-    """Equal up to a tolerance."""
+    """Compare, up to a tolerance."""
     np.testing.assert_allclose(np.asarray(got, np.float64), expected, rtol=tol, atol=tol)
 
 

@@ -1,4 +1,4 @@
-"""Operators of ONNX that move elements take every type that a network can hold."""
+"""ONNX operators that move elements accept every element type of networks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Convolutions and pooling of ONNX models, against ONNX's reference and ONNX Runtime."""
+"""Convolutions and pooling of ONNX models, compared with ONNX's reference and ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ RNG = np.random.default_rng(5)
 
 
 def random(*shape, dtype=np.float32):
-    """Numbers around 0."""
+    """Random numbers around 0."""
     return RNG.standard_normal(shape).astype(dtype)
 
 
 def by_ort(op, inputs, constants=(), opset=21, outputs=("y0",), **attrs):
-    """What ONNX Runtime gives."""
+    """The outputs of ONNX Runtime."""
     node = helper.make_node(op, [*inputs, *dict(constants)], list(outputs), **attrs)
     model = of_node(node, inputs, dict(constants), opset)
     model.ir_version = 10

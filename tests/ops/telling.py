@@ -1,7 +1,7 @@
-"""Of the cases of an operator those that tell: few in which all pairs of things meet that meet in any: types,
-ranks, empty operands, kinds of values of attributes.
+"""A cover of an operator's cases: few of them, in which all pairs of traits occur that occur in any case.
+Traits are types, ranks, empty operands, and kinds of attribute values.
 
-telling(op)  # with ANYRT_FUZZ=1 all cases
+telling(op)  # all cases with ANYRT_FUZZ=1
 """
 
 from enum import Enum
@@ -14,12 +14,12 @@ from anyrt.core.enums import DataType
 from anyrt.prims.const import Blob
 from tests.sampling import FUZZ
 
-# What widens and narrows one of them is the same for all functions.
+# All functions share the code that widens and narrows these types.
 HALVES = {DataType.HALF: "half", DataType.BF16: "half"}
 
 
 def kind(value):
-    """What a value of an attribute has in common with others that need the same code."""
+    """A key that values of an attribute share if they need the same code."""
     match value:
         case bool() | Enum() | str() | None:
             return value
@@ -42,7 +42,7 @@ def traits(op, case):
 
 @cache
 def telling(op):
-    """The cases of an operator to run, in their order: a cover of all pairs of traits, found greedily."""
+    """The cases of an operator to run, in their order: a greedy cover of all pairs of traits."""
     cases = list(op.cases())
     if FUZZ:
         return cases

@@ -1,4 +1,4 @@
-"""Attention of every kind at sizes at which its rows are made in tiles."""
+"""Attention of every kind at sizes for which its rows are computed in tiles."""
 
 from dataclasses import replace
 
@@ -20,12 +20,12 @@ from tests import native
 from tests.native import verify
 from tests.targets import host
 
-SMALL = replace(REFERENCE, l2_bytes=1 << 15)  # so that few rows are many
+SMALL = replace(REFERENCE, l2_bytes=1 << 15)  # so that a few rows count as many
 F, BOOL, INT32 = DataType.FLOAT, DataType.BOOL, DataType.INT32
 ATTENTION = OPS[LayerType.ATTENTION_INPUT]
 S, T = Sym("query.2", 0, 300), Sym("key.2", 0, 300)
 UPPER, LOWER = CausalMaskKind.UPPER_LEFT, CausalMaskKind.LOWER_RIGHT
-# What is set, heads of keys, operands besides with their types.
+# Attributes, number of key heads, additional operands with their types.
 KINDS = {
     "plain": ({}, 4, {}),
     "upper left": ({"causal_kind": UPPER}, 4, {}),

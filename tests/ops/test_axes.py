@@ -1,4 +1,4 @@
-"""Named axes of operands: ranks and equal sizes, as records say them."""
+"""Named axes of operands: ranks and equal dimensions, as records declare them."""
 
 import pytest
 

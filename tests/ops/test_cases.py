@@ -1,6 +1,7 @@
-"""Cases of every operator: the expansion, interpreted, against the operator's own reference.
+"""Cases of every operator: the interpreted expansion compared with the operator's own reference.
 
-Every day all but those of a few operators, whose references take long: of these those that tell (telling.py).
+The daily run has all cases, except for a few operators with slow references, for which it has a cover
+(telling.py).
 """
 
 import numpy as np
@@ -21,7 +22,7 @@ MISTAKES = [pytest.param(op, m, id=f"{op.layer.name}-{m.code}-{m.why}") for op, 
 
 
 def broken(graph: Graph, sizes: dict[str, int]) -> list[str]:
-    """The codes of the requirements that do not hold for these sizes, but for those that data decide."""
+    """The codes of the requirements that do not hold for these dimensions, except data-dependent ones."""
     rules = (
         rule
         for value in walk(v for _, v in graph.outputs)
@@ -44,7 +45,7 @@ def test_expansion_agrees_with_reference(op, dynamic):
 
 
 def deciding(op, of):
-    """Those of cases or mistakes in which the elements of an operand decide sizes."""
+    """The cases or mistakes in which the elements of an operand determine dimensions."""
     places = [k for k in range(len(op.inputs)) if op.operand(k).shape_values and not op.operand(k).build_time]
     return [x for x in of if any(len(x.shapes) > k and x.shapes[k] is not None for k in places)]
 

@@ -1,6 +1,6 @@
-"""Layers one after the other with nothing in some tensor between them: it is read at no address.
+"""Chains of layers with an empty tensor inside: no kernel reads at its address.
 
-ANYRT_FUZZ=1 tries every pair of layers that can follow one another, instead of some for each layer.
+ANYRT_FUZZ=1 tries every pair of layers that can follow one another, instead of a few for each layer.
 """
 
 import re
@@ -28,14 +28,14 @@ from tests.native import load
 from tests.sampling import FUZZ, sample
 from tests.targets import host
 
-# Nothing but constants follows a constant, and no shape is empty.
+# Only constants follow a constant, and no shape is empty.
 LAYERS = [op for op in OPS.values() if op.layer not in (LayerType.CONSTANT, LayerType.SHAPE)]
-FOLLOWERS = {False: 1, True: 2}  # layers tried behind each one: of static sizes, and of open ones
+FOLLOWERS = {False: 1, True: 2}  # layers tried after each one: with static and with dynamic dimensions
 TRIES = 10_000 if FUZZ else 100
 SAMPLE = 5  # triples in each of the tests
-# Layers that tell the last place of what they read: the side of a tie, or the sign of a zero. Behind another
-# layer their codes may be neighbours of those wanted, in the order of their values, and the bits of a zero
-# may have either sign. All else is as it is behind other layers.
+# Layers whose result depends on the last place of their operand: the side of a tie, or the sign of a zero.
+# After another layer, their codes may be neighbours of the expected ones in the order of values, and a zero
+# may have either sign. All other results must be equal.
 LAST_PLACE = re.compile(r"bits=True|\bQUANTIZE |DYNAMIC_QUANTIZE ")
 BIT_CAST = re.compile(r"bits=True")
 
@@ -64,7 +64,8 @@ def run_natively(run):
 
 
 def places(codes, dtype):
-    """Codes counted in the order of their values: neighbours are 1 apart, both zeros are one, NaN is far."""
+    """Codes numbered in the order of their values: neighbours differ by 1, both zeros are equal,
+    NaN is far."""
     if is_integer(dtype):
         return codes.astype(np.int64)
     sign = 1 << bits(dtype) - 1
@@ -74,7 +75,7 @@ def places(codes, dtype):
 
 
 def is_last_place(chain, got):
-    """Whether results that differ do so in what LAST_PLACE leaves open."""
+    """Whether results differ only within the freedom of LAST_PLACE."""
     dtype = chain.y.dtype
     if not LAST_PLACE.search(chain.layers) or not (is_integer(dtype) or bits(dtype) <= 8):
         return False
@@ -87,7 +88,7 @@ def is_last_place(chain, got):
 
 
 def wrong(chains):
-    """What is wrong with chains, and which they are."""
+    """The chains that fail, with their errors."""
     run, known = joined(chains), {c.name: c for c in chains}
     with np.errstate(all="ignore"):
         answers = interpret(run.graph, run.feeds, run.sizes), run_natively(run)

@@ -1,4 +1,5 @@
-"""Convolution over all of its attributes, and what cases cannot say: weights as int8, errors of a run."""
+"""Convolution over all of its attributes, weights as int8, and errors at run time, which cases cannot
+express."""
 
 from itertools import product
 
@@ -75,7 +76,7 @@ def test_float_weights_of_a_half_input_are_rounded_to_half():
     y = expanded(attrs, x)
     (got,) = interpret(Graph((("x", x),), (("y", y),)), {"x": np.float16([[[1]]])}).values()
     assert contraction(y).args[1].dtype is DataType.HALF
-    # Neither the kernel's nor the bias's part is left: 1 + 2^-12 is 1 as half, before and after the sum.
+    # The parts of kernel and bias are both lost: 1 + 2^-12 is 1 as half, before and after the sum.
     assert got.item() == 1
 
 
@@ -84,7 +85,7 @@ def test_a_bias_is_added_before_sums_of_halves_are_rounded():
     x = param("x", (1, 2, 1), DataType.HALF)
     y = expanded(attrs, x)
     (got,) = interpret(Graph((("x", x),), (("y", y),)), {"x": np.float16([[[2048], [1]]])}).values()
-    assert got.item() == 1  # half holds no 2049
+    assert got.item() == 1  # half cannot represent 2049
 
 
 def test_float_weights_of_int8_have_127_steps_for_each_output_map():
@@ -92,7 +93,7 @@ def test_float_weights_of_int8_have_127_steps_for_each_output_map():
     x = param("x", (1, 2, 1), INT8)
     y = expanded(attrs, x, in_scales=(1.0,), out_type=FLOAT)
     (got,) = interpret(Graph((("x", x),), (("y", y),)), {"x": np.int8([[[100], [100]]])}).values()
-    # Steps of 0.01 and of 0.2: codes 127 and 1, −127 and 0.
+    # Scales of 0.01 and of 0.2: codes 127 and 1, −127 and 0.
     assert got.reshape(-1) == pytest.approx([128, -2540])
 
 

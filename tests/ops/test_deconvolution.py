@@ -1,4 +1,4 @@
-"""Deconvolution over all of its attributes, and how its outputs are cut into contractions."""
+"""Deconvolution over all of its attributes, and the split of its outputs into contractions."""
 
 from itertools import product
 
@@ -69,9 +69,9 @@ def expanded(attrs, x, **scales):
     ("size", "stride", "dilation", "inside"),
     [
         ((3, 3), (2, 2), (1, 1), [1, 2, 2, 4]),  # the kernel's columns 0 and 2, and 1, along each axis
-        ((2, 3), (2, 1), (1, 1), [6]),  # nothing overlaps along the first axis: both residues at once
+        ((2, 3), (2, 1), (1, 1), [6]),  # no overlap along the first axis: both residues at once
         ((4, 2), (2, 2), (1, 1), [8]),  # as many elements for each residue, at even distances
-        ((3, 1), (1, 3), (1, 1), [3]),  # two of three residues meet nothing
+        ((3, 1), (1, 3), (1, 1), [3]),  # two of three residues meet no element
         ((2, 1), (4, 1), (2, 1), [1, 1]),
         ((18, 18), (9, 9), (1, 1), [324]),  # 81 residues would be too many pieces
     ],
@@ -92,7 +92,7 @@ def test_int8_multiplies_codes_of_a_kernel_with_127_steps_for_each_output_map():
     y = expanded(attrs, x, in_scales=(1.0,), out_type=FLOAT)
     (result,) = (v for v in walk([y]) if isinstance(v.op, Contract))
     (got,) = interpret(Graph((("x", x),), (("y", y),)), {"x": np.int8([[[100], [100]]])}).values()
-    # Steps of 0.01 and of 0.2: codes 127 and 1, −127 and 0.
+    # Scales of 0.01 and of 0.2: codes 127 and 1, −127 and 0.
     assert got.reshape(-1) == pytest.approx([128, -2540])
     assert [result.dtype, *(v.dtype for v in result.args)] == [DataType.INT32, INT8, INT8]
 

@@ -1,4 +1,4 @@
-"""What the documented tables say about DLA."""
+"""The documented limits of DLA."""
 
 import math
 from dataclasses import replace
@@ -183,7 +183,7 @@ CONV = {"num_output_maps": 4, "kernel_size_nd": (3, 3)}
 
 
 def filtered(kind, groups=1, **attrs):
-    """Why DLA does not convolve 8 channels; None when it does."""
+    """The reason why DLA does not support a convolution of 8 channels; None if it does."""
     values = FilterAttrs(**{**CONV, "num_groups": groups, **attrs})
     count = values.num_output_maps * 8 // groups * math.prod(values.kernel_size_nd)
     values = replace(values, kernel=weights(*[1.0] * count, dtype=DataType.HALF))

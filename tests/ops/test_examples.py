@@ -22,7 +22,7 @@ METHODS = {m.name: (op, m) for op in OPS.values() for m in op.methods}
 
 
 class Network:
-    """Just enough of a network to follow an example's calls."""
+    """Just enough of a network to execute an example's calls."""
 
     def __init__(self, example):
         self.inputs, self.layers, self.types = {}, {}, {}

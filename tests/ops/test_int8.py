@@ -1,4 +1,4 @@
-"""What INT8 tensors with dynamic ranges mean."""
+"""The semantics of INT8 tensors with dynamic ranges."""
 
 import numpy as np
 import pytest

@@ -1,6 +1,6 @@
-"""Cases of every operator: built, saved, loaded and run as in production, against its reference.
+"""Cases of every operator, built, saved, loaded and run as in production, compared with its reference.
 
-Machine code runs a sample of those that tell (telling.py), and with ANYRT_FUZZ=1 all cases.
+Machine code runs a sample of the cover (telling.py), and with ANYRT_FUZZ=1 all cases.
 """
 
 from functools import partial
@@ -26,7 +26,7 @@ from tests.sampling import FUZZ, sample
 CHUNK = 12  # cases in one test, so that workers share them well
 # One in so many of the chosen cases runs; static sizes run the same kernels with fewer variables.
 STRIDE = {True: 24, False: 120}
-GUARD = 256  # bytes around each tensor that must stay as they are
+GUARD = 256  # bytes around each tensor that must not change
 CASES = [
     pytest.param(op, dynamic, start, id=f"{op.layer.name}-{'dynamic' if dynamic else 'static'}-{start}")
     for op in ALL_OPS
@@ -41,7 +41,7 @@ def pool(cache_dir):
 
 
 def request_of(run, checked=False):
-    """The request that the API would make of the case's graph: exactly its sizes are allowed."""
+    """The request that the API would make of the case's graph: the profile allows exactly its sizes."""
     followed = {s.tensor for s in run.graph.symbols if s.is_value and s.sym.most is None}
     inputs = [Binding(n, True, v.dtype, v.shape, n in followed) for n, v in run.graph.inputs]
     outputs = [Binding(n, False, v.dtype, v.shape) for n, v in run.graph.outputs]
@@ -53,7 +53,7 @@ def request_of(run, checked=False):
 
 
 class Block:
-    """Memory of a tensor between two strips."""
+    """Memory of a tensor between two guard strips."""
 
     def __init__(self, content):
         self.bytes = np.full(content.size + 2 * GUARD, 0xA5, np.uint8)
@@ -83,7 +83,7 @@ def run_natively(run, pool, checked=False):
         context.set_shape(name, run.feeds[name].shape)
         context.set_address(name, blocks[name].address)
     room = dict(zip((b.name for b in file.plan.bindings), context.sizing.resolve().nbytes, strict=True))
-    # What a run finds without an upper bound is as large as expected.
+    # A data-dependent output without an upper bound has the expected size.
     expected = {n: y.size * 8 for (n, _), y in zip(run.graph.outputs, run.expected, strict=False)}
     for name, _ in run.graph.outputs:
         late = context.loaded.find(name) in context.loaded.late

@@ -1,4 +1,4 @@
-"""What pooling becomes: which kernels, and which numbers where windows hold little or nothing."""
+"""The kernels of pooling, and its results for windows with few elements or none."""
 
 import math
 from functools import reduce
@@ -63,7 +63,7 @@ def test_no_window_is_stored(kind, shape, window, more, count, stored):
 def test_neighbouring_windows_are_computed_side_by_side():
     text = scheduled(MAX, (1, 64, 112, 112), (3, 3), stride_nd=(2, 2), padding_nd=(1, 1))
     vectors = [line.strip() for line in text if "for vector" in line]
-    assert vectors == ["for vector i6 0.. < 55 {"]  # and one window beside the border
+    assert vectors == ["for vector i6 0.. < 55 {"]  # and one window next to the border
 
 
 def test_a_window_of_padding_alone_has_no_largest_and_no_mean():

@@ -1,4 +1,4 @@
-"""Layers that multiply: how INT8 is multiplied, which operands are repeated, and what becomes of batches."""
+"""Layers that multiply: int8 products, broadcast operands, and batches."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ def product(left, right, dtype=F, **scales):
 
 
 def contraction(value):
-    """The one `Contract` that a value is computed with."""
+    """The only `Contract` in a value's computation."""
     (result,) = (v for v in walk([value]) if isinstance(v.op, Contract))
     return result
 
@@ -136,7 +136,7 @@ def test_fully_connected_rounds_its_kernel_to_int8_by_rows():
 
 
 def same(kind, attributes, *arrays):
-    """Whether a layer without code gives what its reference does."""
+    """Whether a layer without code agrees with its reference."""
     op = OPS[kind]
     case = Case(op.attrs(attributes), tuple(a.shape for a in arrays), data=arrays, rtol=4e-6, atol=1e-5)
     runs = [case_run(op, case, dynamic) for dynamic in (False, True)]

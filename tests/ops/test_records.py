@@ -1,4 +1,4 @@
-"""The records hold together: names that refer to each other exist, and the tests notice a wrong answer."""
+"""The records are consistent: names that refer to each other exist, and the tests detect wrong results."""
 
 import contextlib
 import dataclasses
@@ -71,7 +71,8 @@ def test_derived_test_notices_a_wrong_element(op):
 
 @ALL
 def test_an_operand_that_is_left_out_is_no_fault_of_this_library(op):
-    """It is computed without it, or refused by a code: `add_fill` with beta alone was AR807."""
+    """The result omits it, or an error with a code rejects it: `add_fill` with beta alone was the internal
+    error AR807."""
     for case in op.cases():
         arrays = operands(op, case)
         for i in (i for i, array in enumerate(arrays) if array is not ABSENT):

@@ -1,4 +1,4 @@
-"""The record of Resize that models have, whose coordinates follow the scales, against its reference."""
+"""The Resize of ONNX models, whose coordinates follow the scales, compared with its reference."""
 
 from dataclasses import replace
 from itertools import product
@@ -13,7 +13,7 @@ from anyrt.ops._record import Case
 from anyrt.ops._resize import CUBIC, FORMULA, HALF_PIXEL, LINEAR, NEAREST, UPPER, ScaledAttrs, Variant
 from anyrt.ops.resize import SCALED
 
-SCALES = (0.640625, 1.40625, 0.5)  # exact; of 7, 9 and 4 elements the first two cut something off
+SCALES = (0.640625, 1.40625, 0.5)  # exact; of 7, 9 and 4 elements the first two cut some off
 KINDS = [
     *product(ResizeCoordinateTransformation, ResizeSelector, [Variant.PLAIN]),
     *product([HALF_PIXEL], [FORMULA, UPPER], [Variant.SYMMETRIC, Variant.UNSHIFTED]),

@@ -13,7 +13,7 @@ from anyrt.prims.build import param
 
 
 def shuffled(rank):
-    """A tensor of `rank` dynamic axes, reshaped by a tensor of as many values that may be 0 and -1."""
+    """A tensor of `rank` dynamic axes, reshaped by a tensor with as many values, which may be 0 and -1."""
     x = param("x", tuple(Sym(f"x.{i}").dim for i in range(rank)), DataType.FLOAT)
     dims = param("dims", (rank,), DataType.INT64, tuple(Sym(f"d{i}", -1, 9) for i in range(rank)))
     return expand_layer(OPS[L.SHUFFLE], Layer("layer", OPS[L.SHUFFLE].attrs(), (x, dims)))[0]

@@ -1,4 +1,4 @@
-"""Where windows lie: every padding mode against counting, with numbers and with symbols."""
+"""Positions of windows: every padding mode compared with counting, with numbers and with symbols."""
 
 from itertools import product
 
@@ -19,7 +19,7 @@ SLIDES = [Slide(*each) for each in product((1, 2, 3, 5), (1, 2, 3), (1, 2))]
 
 
 def counted(mode, size, by, before, after):
-    """How many windows fit, one by one."""
+    """The number of windows that fit, counted one by one."""
     if mode in (PaddingMode.SAME_UPPER, PaddingMode.SAME_LOWER):
         return len(range(0, size, by.stride))
     room = size + before + after
