@@ -1,4 +1,5 @@
-"""Sums of products of dequantised codes: of the codes themselves, where scales stay outside the sums."""
+"""Sums of products of dequantised codes become sums of products of the codes if the scales can be factored
+out."""
 
 import numpy as np
 import pytest
@@ -43,12 +44,12 @@ def graph(y):
 
 
 def multiplied(g):
-    """The types of factors in it."""
+    """The types of the factors of its contraction."""
     return {v.args[0].dtype for v in walk(v for _, v in g.outputs) if isinstance(v.op, Contract)}
 
 
 def answer(g, rows):
-    """What the interpreter gives for codes of every size, and scales."""
+    """The interpreter's result for codes of the whole range, and scales."""
     feeds = {}
     for name, v in g.inputs:
         shape = [d if isinstance(d, int) else rows for d in v.shape]
@@ -59,7 +60,7 @@ def answer(g, rows):
 
 
 def windows(codes):
-    """(C, 7) codes with a border of one, in windows of three: (C, 7, 3)."""
+    """(C, 7) codes with padding of one, in windows of three: (C, 7, 3)."""
     padded = b.pad(codes, (0, 1), (0, 1), 0.0)
     return b.windows(padded, (Axis(0, 0), Axis(0, 1, 1, ((2, 1),))), (codes.shape[0], 7, 3))
 

@@ -1,4 +1,4 @@
-"""Sums of products of whole numbers: of the codes that they are made of."""
+"""Sums of products of integers become sums of products of the codes from which they were cast."""
 
 import numpy as np
 import pytest
@@ -39,7 +39,7 @@ def number(value):
 
 
 def windows(codes):
-    """(C, 7) codes with a border of one, in windows of three: (C, 7, 3)."""
+    """(C, 7) codes with padding of one, in windows of three: (C, 7, 3)."""
     padded = b.pad(codes, (0, 1), (0, 1), 0.0)
     return b.windows(padded, (Axis(0, 0), Axis(0, 1, 1, ((2, 1),))), (codes.shape[0], 7, 3))
 

@@ -1,4 +1,4 @@
-"""Quotients by sums of exponentials: which become products with a reciprocal."""
+"""Quotients by sums of exponentials: which of them become products with a reciprocal."""
 
 from anyrt.core.enums import DataType
 from anyrt.ir.graph import Graph

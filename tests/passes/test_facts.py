@@ -1,4 +1,4 @@
-"""What the graph says of a value's elements."""
+"""Facts about a value's elements, inferred from the graph."""
 
 import numpy as np
 import pytest

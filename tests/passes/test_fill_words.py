@@ -1,4 +1,4 @@
-"""Channels and terms that fill no words get zeros beside them; sums stay as they are."""
+"""Channels and terms that do not fill words are padded with zeros; sums stay the same."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ def w(*shape, dtype=I8):
 
 
 def summed(labels, left, right):
-    """Sums of products, of bytes as int32."""
+    """Sums of products; bytes are summed as int32."""
     return b.contract(labels, left, right, DataType.INT32 if left.dtype is I8 else None)
 
 
@@ -40,13 +40,13 @@ def windows(image, border=1, start=0):
 
 
 def contracted(graph):
-    """Its sums of products."""
+    """The contractions of a graph."""
     (results,) = [v for v in walk(v for _, v in graph.outputs) if isinstance(v.op, Contract)]
     return results
 
 
 def same(y):
-    """The graph after the pass, when it computes the same of the same input."""
+    """The graph after the pass; checks that its outputs are unchanged."""
     (image,) = (v for v in walk([y]) if getattr(v.op, "name", None) == "x")
     graph = Graph((("x", image),), (("y", y),))
     after = fill_words(graph)
@@ -132,7 +132,7 @@ def test_terms_that_data_count_are_left_as_they_are():
 
 
 def quantised(weights):
-    """An engine that convolves codes of an image with codes of weights that a refit may change."""
+    """An engine that convolves codes of an image with codes of refittable weights."""
     builder = trt.Builder(LOG)
     net = builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
 

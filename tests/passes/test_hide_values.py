@@ -1,4 +1,4 @@
-"""Products with weights of a softmax: which of them hide what masks exclude."""
+"""Products with weights of a softmax: which of them hide the values that masks exclude."""
 
 import math
 
@@ -17,7 +17,7 @@ SEEN = np.tri(5) > 0
 
 
 def product(mask=None, turned=False, number=-math.inf):
-    """softmax(q · kᵀ) · v of five tokens, or its transpose; `mask`: what is done to the scores."""
+    """softmax(q · kᵀ) · v of five tokens, or its transpose; `mask`: a function applied to the scores."""
     q, k, v = (b.param(n, (5, 4), F) for n in "qkv")
     scores = b.contract("mk,nk->mn", q, k)
     scores = scores if mask is None else mask(scores, number)
@@ -76,7 +76,7 @@ def test_keys_and_values_that_are_excluded_reach_no_row(mask, turned):
 
 
 def test_masks_of_many_sums_are_looked_through_once():
-    """Each of sixty sums adds a mask to itself: there are 2⁶⁰ ways through them."""
+    """Each of sixty sums adds a mask to itself: there are 2⁶⁰ paths through them."""
 
     def doubled(scores, number):
         mask = b.const(np.where(SEEN, 0.0, number), F)

@@ -1,4 +1,4 @@
-"""Products of a loop's slices, made before the loop of all slices at once."""
+"""Products of a loop's slices, computed for all slices before the loop."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ WEIGHTS, FEEDS = b.param("weights", (3, 5), F), np.random.default_rng(0)
 
 
 def looped(step, count=4):
-    """The sum of `step(turn, rows, weights, sum)` over turns."""
+    """The sum of `step(turn, rows, weights, sum)` over all iterations."""
     go, turn, rows, weights, total = (
         b.param(name, shape, dtype)
         for name, shape, dtype in (

@@ -1,4 +1,4 @@
-"""Codes that become numbers, are moved or compared, and become the same codes again."""
+"""Codes that are dequantized, moved or compared, and quantized to the same codes again."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ def quantised(x, scale, zero):
 
 
 def pooled(x, border):
-    """The maximum of each element and the one behind it."""
+    """The maximum of each element and the next one."""
     y = b.pad(x, (0, 0, 0, 0), (0, 0, 0, 1), border)
     at = [b.slice_(y, (0, 0, 0, k), SHAPE, (1, 1, 1, 1)) for k in (0, 1)]
     return b.map_("max", *at)

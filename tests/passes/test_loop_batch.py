@@ -1,4 +1,4 @@
-"""A batch that no cache holds, computed by a loop over its images."""
+"""A batch that exceeds the caches, computed by a loop over its images."""
 
 from dataclasses import replace
 
@@ -55,7 +55,7 @@ def sums(graph):
 
 
 def windows(x):
-    """Sums over windows of two rows, with a border."""
+    """Sums over windows of two rows, with padding."""
     padded = b.pad(x, (0, 1, 0), (0, 0, 0), 0.0)
     seen = b.windows(padded, [Axis(0, 0), Axis(0, 1, 1, ((2, 1),)), Axis(0, 3)], (x.shape[0], 4, 2, 3))
     return b.contract("nmtk,ok->nmo", seen, b.const(WEIGHTS, F))
@@ -68,13 +68,13 @@ def attention(x):
 
 
 def turned(x):
-    """The batch is the second axis for a while."""
+    """The batch is temporarily the second axis."""
     y = b.transpose(rows(x), (1, 0, 2))
     return b.transpose(b.map_("exp", b.reduce_("sum", y, (2,))), (1, 0, 2))
 
 
 def split(x):
-    """The batch stands behind an axis that was cut out of one."""
+    """The batch follows an axis that was split off from another one."""
     y = b.transpose(b.reshape(rows(x), (x.shape[0], 2, 2, 5)), (1, 0, 2, 3))
     return b.transpose(b.reshape(y, (2, x.shape[0], 10)), (1, 0, 2))
 
@@ -134,7 +134,7 @@ def test_what_caches_hold_is_computed_at_once():
 
 @pytest.mark.parametrize(("wake", "part"), [(1, 1), (8, 2), (16, None)])
 def test_a_turn_has_work_for_all_cores_and_fits(wake, part):
-    """An image has 60 products, and a turn shall have 4 × cores × wake."""
+    """An image has 60 products, and an iteration shall have 4 × cores × wake."""
     after = loop_batch(graph_of(rows), replace(SMALL, costs=Costs(wake=wake)))
     assert [v.shape[0] for loop in loops(after) for v in sums(loop.op.body)] == [part] * (part is not None)
     x = FEEDS.standard_normal((8, 4, 3)).astype(np.float32)
@@ -143,7 +143,7 @@ def test_a_turn_has_work_for_all_cores_and_fits(wake, part):
 
 @pytest.mark.parametrize(("rows", "looped"), [(1, False), (15, False), (16, True)])
 def test_weights_that_few_rows_meet_are_read_once(rows, looped):
-    """Of two images, for weights of 64 × 64: 2 × 2 × rows × 256 bytes are saved, and 16384 read again."""
+    """Two images, weights of 64 × 64: the loop saves 2 × 2 × rows × 256 bytes, and reads 16384 again."""
     x = b.param("x", (2, rows, 64), F)
     graph = Graph((("x", x),), (("y", b.contract("nmk,ok->nmo", x, b.const(np.ones((64, 64)), F))),))
     machine = replace(SMALL, last_bytes=2 * 2 * rows * 256 - 1)

@@ -1,4 +1,4 @@
-"""Exchanges between ranks wait for one another, in the order of the graph."""
+"""Exchanges between ranks wait for one another in the order of the graph."""
 
 from anyrt.ir.text import parse_graph, print_graph
 from anyrt.passes.order_exchanges import order_exchanges

@@ -1,4 +1,4 @@
-"""Scales and zero points are constants of their own, each with one reader."""
+"""Scales and zero points are separate constants, each with one reader."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Constant factors in the order in which kernels read them."""
+"""Constant factors packed in the order in which kernels read them."""
 
 import sys
 
@@ -11,7 +11,7 @@ from anyrt.prims import build
 
 
 def test_a_factor_may_end_a_chain_that_is_longer_than_python_recurses():
-    """As the residual sums of a network do whose layers are quantised."""
+    """As the residual sums of a network with quantised layers do."""
     x = first = build.param("x", (4, 64), DataType.FLOAT)
     for k in range(2 * sys.getrecursionlimit()):
         x = build.map_("add", x, build.scalar(float(k), x))

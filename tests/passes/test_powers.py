@@ -1,4 +1,4 @@
-"""Powers of known exponents after all passes."""
+"""Powers with constant exponents after all passes."""
 
 import numpy as np
 import pytest

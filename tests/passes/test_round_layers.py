@@ -1,4 +1,4 @@
-"""Outputs of layers hold what their types hold."""
+"""Outputs of layers are rounded to their types."""
 
 from dataclasses import replace
 

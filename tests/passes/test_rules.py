@@ -45,7 +45,7 @@ def special(value: Value, rng: random.Random) -> np.ndarray:
 
 
 def bits(x: np.ndarray) -> bytes:
-    """The elements, every NaN the same one."""
+    """The bits of the elements, with one representation for all NaN."""
     if x.dtype.kind in "iub":
         return x.tobytes()
     wide = x.astype(np.float64)
@@ -53,7 +53,7 @@ def bits(x: np.ndarray) -> bytes:
 
 
 def unrounded(root: Value, feeds: dict[str, np.ndarray]) -> np.ndarray:
-    """What the interpreter computes before it rounds to the type of the output."""
+    """The interpreter's result before it is rounded to the type of the output."""
     results = {}
     for v in walk([root]):
         is_param = isinstance(v.op, Param)
@@ -64,7 +64,7 @@ def unrounded(root: Value, feeds: dict[str, np.ndarray]) -> np.ndarray:
 
 
 def applied(rule: Rule, seed: int) -> tuple[Value, Value, dict[str, np.ndarray]]:
-    """An example, what the rule makes of it, and special values for both."""
+    """An example, the result of the rule for it, and special values for both."""
     rng = random.Random(seed)
     value = rule.example(rng.randrange)
     result = rule.apply(value)
@@ -92,8 +92,8 @@ def test_rule_keeps_its_tolerance_and_every_special_value(rule):
 
 
 def whole_range(value: Value, rng: random.Random) -> np.ndarray:
-    """Elements of every size that a type has: magnitudes evenly spread over exponents, those below the
-    normal range, the ends, zeros of both signs, infinities and NaN, and rows of one size."""
+    """Elements of every magnitude that a type has: evenly spread over exponents, subnormals, the ends, zeros
+    of both signs, infinities and NaN, and rows of one magnitude."""
     if not is_float(value.dtype):
         return special(value, rng)
     count, near = int(np.prod(value.shape)), rng.choice([None, -140, -126, -60, 0, 60, 120, 126])
@@ -110,7 +110,7 @@ def whole_range(value: Value, rng: random.Random) -> np.ndarray:
 
 
 def with_bounds(root: Value, feeds: dict[str, np.ndarray]) -> Bounded:
-    """What kernels may compute of it in float32."""
+    """The results that kernels may compute in float32."""
     results: dict[Value, Bounded] = {}
     for v in walk([root]):
         is_param = isinstance(v.op, Param)
@@ -123,7 +123,7 @@ def with_bounds(root: Value, feeds: dict[str, np.ndarray]) -> Bounded:
 
 
 def in_range(root: Value, feeds: dict[str, np.ndarray]) -> np.ndarray:
-    """What is computed step by step where nothing is larger than float32 holds, no sum on its way either."""
+    """The elements for which no intermediate value or partial sum exceeds float32."""
     results: dict[Value, np.ndarray] = {}
     for v in walk([root]):
         if isinstance(v.op, Param):
@@ -142,7 +142,7 @@ def in_range(root: Value, feeds: dict[str, np.ndarray]) -> np.ndarray:
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda r: r.name)
 def test_rule_holds_for_numbers_of_every_size(rule):
-    """Wherever float32 holds all that was written, it holds all that the rule makes of it, and both agree."""
+    """Where float32 represents all intermediate values before the rule, it does after it, and both agree."""
     for seed in sample(range(300), 5):
         value, built, _ = applied(rule, seed)
         rng = random.Random(seed)
@@ -208,7 +208,7 @@ def test_a_guard_says_why_it_refuses():
 
 
 def test_weights_of_one_row_of_values_are_divided_where_they_are():
-    """A vector of weights and one of values have a number as their product, which has no row to divide."""
+    """The product of one vector of weights and one of values is a scalar, which has no row to divide."""
     x = b.param("x", (5,), DataType.FLOAT)
     powers = b.map_("exp", b.map_("sub", x, b.reduce_("max", x, (0,))))
     y = b.contract("j,j->", b.map_("div", powers, b.reduce_("sum", powers, (0,))), x)
@@ -227,7 +227,7 @@ def test_weights_of_a_softmax_are_found_whichever_object_stands_for_a_value():
     ("least", "limit", "expected"), [(0, None, 0), (0, 1.0, 0), (1, None, 0), (0, -1.0, 1)]
 )
 def test_weights_of_no_keys_have_zeros_as_their_product(least, limit, expected):
-    """`wanted`: the number of quotients that stay where they are, as their sum may be 0 or less."""
+    """`expected`: the number of quotients that stay, because their sum may be 0 or less."""
     keys = Sym("x.1", least, 9)
     x, v = b.param("x", (2, keys.dim), DataType.FLOAT), b.param("v", (keys.dim, 3), DataType.FLOAT)
     powers = b.map_("exp", b.map_("sub", x, b.reduce_("max", x, (1,))))

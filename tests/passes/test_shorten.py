@@ -1,4 +1,4 @@
-"""Short forms are taken where only half types become of the results."""
+"""Short forms are used only for results that become half types."""
 
 import pytest
 

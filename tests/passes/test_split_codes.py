@@ -1,4 +1,5 @@
-"""Weights of few bits: codes stay a constant, and the terms of a sum are cut in blocks that have a scale."""
+"""Few-bit weights: codes stay a constant, and the terms of a sum are split into blocks with one
+scale each."""
 
 import sys
 
@@ -39,13 +40,13 @@ FORMS = ("mk,nk->mn", "mk,kn->mn", "nk,mk->mn", "kn,mk->nm")
 
 @pytest.fixture(autouse=True)
 def _codes_of_any_number(monkeypatch):
-    """Few weights are as good as numbers; here they stay codes, however few there are."""
+    """Keep codes for any number of weights; by default, few weights become numbers."""
     for name in ("fold_constants", "split_codes"):
         monkeypatch.setattr(sys.modules[f"anyrt.passes.{name}"], "SMALL", 1)
 
 
 def weights(terms, block, kind=DataType.INT4, columns=37, along=1, zeros=True):
-    """Codes less zero points, times scales, of which a block of terms has one each, or with 0 a column."""
+    """Codes minus zero points, times scales: one of each for a block of terms, or (block 0) for a column."""
     rng = np.random.default_rng(terms + block)
 
     def drawn(shape):
@@ -79,7 +80,7 @@ def product(terms, block, rows=1, form=FORMS[0], **more):
 
 
 def sum_of(graph):
-    """A graph's product."""
+    """The contraction of a graph."""
     (value,) = (v for v in walk(v for _, v in graph.outputs) if isinstance(v.op, Contract))
     return value
 
@@ -91,7 +92,7 @@ def held(graph):
 
 
 def compiled(graph):
-    """The graph as kernels get it."""
+    """The graph as kernels receive it."""
     for p in PASSES:
         graph = p.run(graph)
     return graph
@@ -105,7 +106,7 @@ def agree(graph, other, terms, rows):
 
 
 def is_one_kernel(graph, target=None):
-    """Whether it is one kernel, which computes what the interpreter does."""
+    """Whether it compiles to one kernel that agrees with the interpreter."""
     last = compiled(graph)
     lowered = native.lower(last, constant_offsets(last), Sizes({}))
     assert verify(lowered, target or host(), [{}]) == ()
@@ -138,7 +139,7 @@ def test_terms_are_cut_in_blocks(terms, block, rows, form):
 @pytest.mark.parametrize("rows", [1, 5, 33])
 def test_codes_of_all_types_are_kept(kind, rows, zeros):
     graph = product(64, 32, rows, kind=kind, zeros=zeros)
-    assert (kind.name, 64 * 64) in held(compiled(graph))  # panels of 32 lanes are filled up
+    assert (kind.name, 64 * 64) in held(compiled(graph))  # panels are padded to 32 lanes
     assert is_one_kernel(graph)
 
 
@@ -188,7 +189,7 @@ def test_half_types_stay():
 
 
 def test_windows_stay():
-    """A convolution's weights, which have several axes to sum."""
+    """A convolution's weights, which have several summed axes."""
     x = b.param("x", (1, 8, 3, 3), F)
     w = b.reshape(weights(72, 0), (37, 8, 3, 3))
     graph = Graph((("x", x),), (("y", b.contract("bcij,ncij->bn", x, w)),), {}, ())
@@ -199,7 +200,7 @@ def test_windows_stay():
 
 
 def folded(graph):
-    """Whether numbers are there in place of codes of 8 bits."""
+    """Whether codes of 8 bits were folded to numbers."""
     return ("INT8", 37 * graph.inputs[0][1].shape[1]) not in held(fold_constants(graph))
 
 

@@ -1,4 +1,4 @@
-"""Long sums so far of few rows in parts."""
+"""Long cumulative sums of few rows, split into parts."""
 
 import numpy as np
 import pytest

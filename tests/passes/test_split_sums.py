@@ -1,4 +1,4 @@
-"""Long sums of products with small results in parts."""
+"""Long sums of products with small results, split into parts."""
 
 from dataclasses import replace
 
@@ -89,7 +89,7 @@ def test_parts_and_what_they_leave_make_the_sum(dtype):
 
 
 def contractions(graph):
-    """The sums of products of a graph."""
+    """The contractions of a graph."""
     return [v for v in walk(v for _, v in graph.outputs) if isinstance(v.op, Contract)]
 
 

@@ -1,4 +1,4 @@
-"""Operands whose terms lie apart, transposed for long sums of parted results."""
+"""Operands with strided terms, transposed for long sums that are split into parts."""
 
 import numpy as np
 import pytest

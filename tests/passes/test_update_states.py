@@ -1,4 +1,4 @@
-"""States of which a turn changes some elements, updated where they lie."""
+"""Loop states of which an iteration changes some elements, updated in place."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,8 @@ F, INT, B = DataType.FLOAT, DataType.INT64, DataType.BOOL
 
 
 def looped(following, also=lambda cache: cache):
-    """Four turns in which `following(turn, cache)` follows a cache, and `also` is made of what was there."""
+    """Four iterations in which `following(turn, cache)` replaces a cache, and `also` is computed from the old
+    one."""
     go, turn = b.param("go", (), B), b.param("turn", (), INT)
     cache, other = b.param("cache", (4, 3), F), b.param("other", (4, 3), F)
     then = b.map_("add", turn, b.scalar(1, turn))

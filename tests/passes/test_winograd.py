@@ -1,4 +1,5 @@
-"""Winograd's minimal filtering: fewer products for windows of 3 × 3, the same results within the bound."""
+"""Winograd's minimal filtering: fewer products for windows of 3 × 3, the same results within the
+error bound."""
 
 from itertools import product
 
@@ -44,7 +45,7 @@ def numbers(*shape):
 
 
 def convolution(shape, maps=16, size=3, border=1, stride=1, gap=1, dtype=F, weights=None, symbols=()):
-    """Windows of size × size over x, with a border of zeros; `weights` as (maps, channels, size, size)."""
+    """Windows of size × size over x, padded with zeros; `weights` as (maps, channels, size, size)."""
     x, channels = b.param("x", shape, dtype), shape[1]
     padded = b.pad(x, (0, 0, border, border), (0, 0, border, border), 0.0)
     w = b.const(numbers(maps, channels, size, size), dtype) if weights is None else weights
@@ -221,8 +222,8 @@ def test_errors_stay_within_the_bound_of_the_sum_itself(shape, tiles):
 @pytest.mark.parametrize("size", [2.0**-60, 1e-3, 1.0, 2.0**44, 1e20])
 @pytest.mark.parametrize("largest", [2.0**63.9, 3.4e38])
 def test_the_largest_inputs_overflow_where_their_sum_does(tiles, size, largest):
-    """Weights of all sizes, whose sums of each map are as large as an input, or less; with inputs that tiles
-    may hold, and that they may not."""
+    """Weights of all magnitudes; the sums of each map are at most as large as an input. Some inputs are in
+    the range of tiles, others are not."""
     rng = np.random.default_rng(0)
     x = rng.uniform(-largest, largest, (1, 16, 9, 20)) / max(1.0, size * largest / 3.4e38)
     w = rng.standard_normal((24, 16, 3, 3)) * size
@@ -294,7 +295,7 @@ def test_bools_are_known_as_far_as_they_are_decided():
 
 
 def network(operator, attributes, inputs=()):
-    """A convolution of 128 maps, with what ONNX calls an operator after it."""
+    """A convolution of 128 maps, followed by the operator of this ONNX name."""
     f, w = onnx.TensorProto.FLOAT, np.ones((128, 128, 3, 3), np.float32)
     initializers = [onnx.numpy_helper.from_array(np.float32(x), f"c{k}") for k, x in enumerate(inputs)]
     initializers += [onnx.numpy_helper.from_array(w, "w"), onnx.numpy_helper.from_array(w[:, 0, 0, 0], "b")]
@@ -348,7 +349,7 @@ def kinds_of(graph):
 
 
 def summing(x, maps=16):
-    """A convolution with a border of one element; one weight for all."""
+    """A convolution with padding of one element; all weights are equal."""
     axes = [Axis(0, 0), Axis(0, 1), Axis(0, 2, 1, ((4, 1),)), Axis(0, 3, 1, ((5, 1),))]
     padded = b.pad(x, (0, 0, 1, 1), (0, 0, 1, 1), 0.0)
     windows = b.windows(padded, axes, (*x.shape, 3, 3))
@@ -392,9 +393,9 @@ def test_small_numbers_keep_their_digits(power, tiles):
 
 
 def chain(shape, weights, tiles, joined=False, threads=0):
-    """Convolutions with a border of one element, one behind the other: what is between has channels side by
-    side, so that both transforms have no loops. `joined`: biases, the first layer's result and an activation
-    are computed behind the last one."""
+    """Convolutions with padding of one element, in sequence: the intermediate result has its channels
+    innermost, so neither transform has loops. `joined`: the last kernel also computes biases, the first
+    layer's result and an activation."""
     builder = trt.Builder(trt.Logger(trt.Logger.ERROR))
     network, config = builder.create_network(), builder.create_builder_config()
     config.winograd, config.num_threads = tiles, threads or config.num_threads
@@ -428,7 +429,7 @@ OVERFLOWING = {
 @pytest.mark.parametrize("tiles", ["F(2,3)", "F(4,3)"])
 @pytest.mark.parametrize("layer", [0, 1])
 def test_where_one_map_overflows_no_other_sum_does(kind, tiles, layer):
-    """One whose weights are 1e9 times as large, beside an input of 3e38, in the first or second layer."""
+    """One map whose weights are 1e9 times as large, with an input of 3e38, in the first or second layer."""
     shape, values = OVERFLOWING[kind]
     x, weights = numbers(*shape), [numbers(shape[1], shape[1], 3, 3) / 50 for _ in range(2)]
     x[-1, 3, shape[2] // 2, shape[3] // 2] = 3e38
@@ -471,14 +472,14 @@ def test_what_is_no_number_passes_transforms_without_loops(place, value):
 
 
 def summed(x, w):
-    """The convolution in float64, with a border of one element."""
+    """The convolution in float64, with padding of one element."""
     x = np.pad(x.astype(np.float64), ((0, 0), (0, 0), (1, 1), (1, 1)))
     windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), (2, 3))
     return np.einsum("nchwij,kcij->nkhw", windows, w.astype(np.float64), optimize=True)
 
 
 def engine(shape, weights, tiles, after=None):
-    """A convolution with a border of one element, and an activation after it."""
+    """A convolution with padding of one element, followed by an activation."""
     builder = trt.Builder(trt.Logger(trt.Logger.ERROR))
     network, config = described(builder, shape, weights, after), builder.create_builder_config()
     config.winograd = tiles

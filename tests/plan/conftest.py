@@ -1,4 +1,4 @@
-"""A plan with something in every field."""
+"""A plan with a value in every field."""
 
 import pytest
 

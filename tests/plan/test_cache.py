@@ -1,4 +1,4 @@
-"""The kernel cache: finds what was kept, survives damage, neighbours and a full disk."""
+"""The kernel cache finds its entries and survives damage, concurrent processes and a full disk."""
 
 import errno
 import os

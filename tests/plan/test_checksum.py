@@ -1,4 +1,4 @@
-"""Checksums: the same from NumPy and native code, on any number of threads; another for any damage."""
+"""Checksums: equal from NumPy and native code, on any number of threads; different after any damage."""
 
 import hashlib
 import random
@@ -31,7 +31,7 @@ def sha(content):
 
 
 def lanes_of(block):
-    """The definition, in whole numbers."""
+    """The definition, in Python integers."""
     lanes = [(k + 1) * 0x165667B19E3779F9 % 2**64 for k in range(64)]
     for at in range(0, len(block), 512):
         for k, word in enumerate(struct.unpack_from("<64Q", block, at)):
@@ -70,7 +70,7 @@ def test_native_code_mixes_as_numpy_does(level):
     native = code.function(MIX, 3)
     for count in (0, 1, 2, 77):
         raw = np.random.default_rng(count).integers(0, 256, count * ROW_BYTES + 3, np.uint8)
-        rows = np.frombuffer(raw[3:], np.uint64).reshape(-1, 64)  # begins at an odd address
+        rows = np.frombuffer(raw[3:], np.uint64).reshape(-1, 64)  # starts at an odd address
         ours, theirs = np.arange(64, dtype=np.uint64), np.arange(64, dtype=np.uint64)
         mix(rows, ours)
         assert native(rows.ctypes.data, len(rows), theirs.ctypes.data) == 0
@@ -107,7 +107,7 @@ def test_numpy_mixes_where_there_can_be_no_code(monkeypatch, tmp_path, error):
 
 
 def flipped(*places):
-    """With the bit 7 of these bytes the other way: the signs of float32 where they are the last of four."""
+    """With bit 7 of these bytes flipped: the signs of float32 where they are the last of four."""
 
     def damage(x):
         for at in places:

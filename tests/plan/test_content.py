@@ -1,4 +1,4 @@
-"""Constants whose elements lie anywhere: every part of them, their checksums and the plan that holds them."""
+"""Constants in any memory layout: every part of them, their checksums and the plan that holds them."""
 
 import itertools
 import threading
@@ -24,7 +24,7 @@ SHAPES = [(6,), (5, 3), (2, 3, 4), (1, 4, 1, 3), (3, 1), (0, 3), ()]
 
 
 def turned(shape, dtype=np.uint16, seed=0):
-    """An array of this shape whose axes lie the other way round in memory."""
+    """An array of this shape whose axes are in reverse order in memory."""
     return np.random.default_rng(seed).integers(0, 200, shape[::-1]).astype(dtype).T
 
 

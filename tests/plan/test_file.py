@@ -1,4 +1,4 @@
-"""The plan file: what is written comes back, what was changed is refused by name."""
+"""The plan file: a round trip returns the plan; for damage, the error names the field."""
 
 import hashlib
 import json
@@ -22,7 +22,7 @@ def code_of(data):
 
 
 def with_header(header, weights=b"", **lies):
-    """A plan file around any header text, its lengths and its checksum in order."""
+    """A plan file around any header text, with valid lengths and checksum."""
     start = -(-(HEADER_AT + len(header)) // 64) * 64
     numbers = {
         "format": FORMAT, "zero": 0, "size": len(header), "start": start,
@@ -39,7 +39,7 @@ def header_of(data):
 
 
 def changed(data, **fields):
-    """The plan with other values in its header, checksum right."""
+    """The plan with other values in its header and a valid checksum."""
     header, weights = header_of(data)
     return with_header(json.dumps({**json.loads(header), **fields}).encode(), weights)
 

@@ -1,4 +1,5 @@
-"""What an engine tells of its kernels comes back from its text, or is refused by the name of the place."""
+"""The kernel descriptions of an engine: a round trip through text; for invalid text, the error names the
+place."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Mapped files: what they were stays known, and only regular files are opened."""
+"""Mapped files: changes after opening are detected, and only regular files are opened."""
 
 import mmap
 import os

@@ -1,4 +1,4 @@
-"""What plans say of weights that may be given again, and plans that were stripped of them."""
+"""Refittable weights in plans, and stripped plans."""
 
 import json
 from dataclasses import replace

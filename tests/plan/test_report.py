@@ -1,4 +1,4 @@
-"""The build report as text: a page whatever the network, or everything."""
+"""The build report as text: one page for any network, or everything."""
 
 import pytest
 

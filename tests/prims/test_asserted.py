@@ -1,4 +1,5 @@
-"""Conditions on data, which each run judges before anything is computed from what they are about."""
+"""Data-dependent conditions, which each inference checks before it computes the values that depend
+on them."""
 
 import numpy as np
 import pytest
@@ -27,13 +28,13 @@ I64, RULE = DataType.INT64, Assertion("AR131", "cache", "position {}", "none bel
 
 
 def least(x):
-    """FINE, or the least element where that is below 0."""
+    """FINE, or the least element if that is below 0."""
     low = b.reshape(b.reduce_("min", x, (0,)), ())
     return b.map_("select", b.map_("lt", low, b.scalar(0, low)), low, b.scalar(FINE, low))
 
 
 def judged():
-    """x + 1, of an x that has no element below 0, and x · 2 of any."""
+    """x + 1, for an x without elements below 0, and x · 2 for any."""
     x = b.param("x", (5,), I64)
     y = apply(Asserted(RULE), x, least(x))
     return Graph(
@@ -71,7 +72,7 @@ def graph_of(result):
 
 
 def branch(c):
-    """A c below 0, as a branch gives it."""
+    """A scalar that equals c, returned by a branch if c is below 0."""
     e = b.param("e", (), I64)
     graphs = (Graph((("e", e),), (("o", o),)) for o in (e, b.map_("sub", e, b.scalar(1, e))))
     return apply(Chosen(*graphs), b.map_("lt", c, b.scalar(0, c)), c)

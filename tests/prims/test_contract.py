@@ -1,4 +1,4 @@
-"""Contractions and windows: labels, shapes, what they refuse, and the numbers of their code."""
+"""Contractions and windows: labels, shapes, rejected arguments, and the numbers of their code."""
 
 import numpy as np
 import pytest
@@ -67,7 +67,7 @@ def test_open_sizes_of_equal_labels_must_be_equal():
 
 
 def contracted(equation, left, right, dtype, sums):
-    """The result of code, after verification against the interpreter."""
+    """The output of code, after verification against the interpreter."""
     x, w = b.param("x", left, dtype), b.param("w", right, dtype)
     symbols = (Symbol(N, "x", 0),) if N.dim in left else ()
     return Graph((("x", x), ("w", w)), (("y", b.contract(equation, x, w, sums)),), {}, symbols)
@@ -96,7 +96,7 @@ def test_code_agrees_with_einsum(equation, left, right, dtype, sums):
 
 
 def windows(x):
-    """Windows of 3 with step 2 over the last axis, padded by 1, and their positions."""
+    """Windows of 3 with stride 2 over the last axis, padded by 1, and their positions."""
     padded = apply(Pad((0, 1), (0, 1), 0.0), x)
     return b.windows(padded, [Axis(0, 0), Axis(0, 1, 2, ((2, 1),))], (2, 4, 3))
 

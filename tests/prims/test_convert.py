@@ -1,4 +1,4 @@
-"""Casts and wrapping at the edges of integer types."""
+"""Casts and wrapping at the limits of integer types."""
 
 from __future__ import annotations
 

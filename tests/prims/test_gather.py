@@ -1,4 +1,4 @@
-"""Elements at positions that are data: shapes, what is refused, and the numbers of their code."""
+"""Elements at data-dependent positions: shapes, rejected arguments, and the numbers of their code."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,5 @@
-"""Shape rules: what they give, what they refuse, what they leave to the sizes of a run."""
+"""Shape rules: their results, the arguments that they reject, and the checks that they leave to the
+inference."""
 
 from __future__ import annotations
 

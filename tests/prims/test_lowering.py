@@ -1,4 +1,5 @@
-"""Every primitive's lowering at all indices against its NumPy reference, with static and symbolic sizes."""
+"""Every primitive's lowering at all indices, compared with its NumPy reference, with static and symbolic
+dimensions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Resize and border positions against the formulas of the specification, computed here in plain NumPy."""
+"""Resize and padding positions, compared with the formulas of the specification in plain NumPy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Canonical form: names do not matter, and everything else does."""
+"""Canonical form: names do not matter, everything else does."""
 
 import doctest
 

@@ -1,4 +1,4 @@
-"""`python -m tools.replay`: what it prints, and how it ends."""
+"""`python -m tools.replay`: its output and its exit status."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The sample of networks: fair, and what the file holds."""
+"""The sample of networks is fair, and the file lists it."""
 
 from collections import Counter
 

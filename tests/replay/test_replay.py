@@ -1,4 +1,4 @@
-"""Replay: what changes digests and what does not, in trees of their own."""
+"""Replay: changes that affect digests and changes that do not, in separate trees."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Digests as lines, and what is said where they differ."""
+"""Digests as lines, and the messages about their differences."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What commits say of kernels."""
+"""Commit messages and their statements about kernels."""
 
 import subprocess
 

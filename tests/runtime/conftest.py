@@ -1,4 +1,4 @@
-"""Hand-written native code: what the compiler makes, in its smallest form."""
+"""Hand-written native code: the output of the compiler in its smallest form."""
 
 from collections.abc import Callable
 
@@ -17,8 +17,8 @@ from anyrt.plan.program import Compiled, Program
 from anyrt.runtime.engine import Engine, load
 from anyrt.runtime.pool import Pool, shared_pool
 
-# y[i] = x[i] + constant[0] by way of the arena: two kernels, chunks of 64 elements.
-# args: 9 x, 10 y, 11 n. prepare() writes n + 1000 into the tables; run() gives 2 when that is not there.
+# y[i] = x[i] + constant[0] by way of the arena: two kernels, chunks of 64 elements. args: 9 x, 10 y, 11 n.
+# prepare() writes n + 1000 into the tables; run() returns 2 if it is not there.
 ADD_ONE = """
 define internal void @copy(ptr %args, i64 %begin, i64 %end, ptr %scratch) {
 e:
@@ -117,7 +117,7 @@ def pool_code() -> Compiled:
 
 @pytest.fixture(scope="session")
 def build() -> Callable[[str], Compiled]:
-    """LLVM text to code with nothing but entries."""
+    """Compile LLVM text to code with entries only."""
 
     def compile_entries(text: str) -> Compiled:
         image, entries = flatten(compile_text(text, host()))

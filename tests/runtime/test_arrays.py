@@ -1,4 +1,4 @@
-"""What may be bound, and how it gets to native code."""
+"""Objects that can be bound, and their conversion to native addresses."""
 
 import ml_dtypes
 import numpy as np
@@ -49,7 +49,7 @@ class Foreign:
 
 
 class Pointer:
-    """A pointer as other libraries have them."""
+    """A pointer object of another library."""
 
     def __int__(self):
         return 4096

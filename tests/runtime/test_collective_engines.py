@@ -64,7 +64,7 @@ def builder():
 
 
 def plan_of(describe, profile=None, **settings):
-    """The plan of a network: `describe` adds its layers and gives the outputs by name."""
+    """The plan of a network: `describe` adds its layers and returns the outputs by name."""
     instance = builder()
     network, config = instance.create_network(STRONG), instance.create_builder_config()
     for name, tensor in describe(network).items():
@@ -87,7 +87,7 @@ def collective(network, x, op, fold=R.NONE, ranks=2, root=-1, groups=None):
 
 
 def on_ranks(plans, runs, seconds=60.0):
-    """What each rank's runs gave: outputs by name, or an error's text; None of a rank that has died."""
+    """The result of each rank: outputs by name, or an error's text; None for a dead rank."""
     name, children = f"test-{uuid.uuid4().hex}", []
     env = {**os.environ, "ANYRT_NUM_THREADS": "1"}
     for rank, (plan, mine) in enumerate(zip(plans, runs, strict=True)):
@@ -191,7 +191,8 @@ def expected(xs, rank, root):
 
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_all_operations_with_dynamic_shapes(ranks):
-    """One engine has all eight, of which none waits for another one, so that ranks must keep one order."""
+    """One engine has all eight, which are independent of one another, so ranks must execute them in the same
+    order."""
     root, random = ranks - 1, np.random.default_rng(1)
     plan = plan_of(
         lambda network: every_operation(network, network.add_input("x", trt.float32, (-1, 9)), ranks, root),

@@ -1,4 +1,4 @@
-"""The run path, driven with hand-written code."""
+"""Inference with hand-written native code."""
 
 import os
 import subprocess
@@ -208,7 +208,7 @@ def test_the_user_may_manage_the_workspace(engine, device):
 
 
 class Allocator:
-    """Gives one array, and remembers what it was told."""
+    """Returns one array, and records its arguments."""
 
     def __init__(self, elements):
         self.memory, self.calls = np.zeros(elements, np.float32), []
@@ -309,7 +309,7 @@ def test_a_mapped_plan_runs_without_copies(tmp_path, plan, device, pool, add_one
 
 
 def shape_tensor_engine(device, pool, add_one, relation=Relation.LE):
-    """n comes from the elements of the shape tensor s: y has s[1] rows, and s[0] <= 5 must hold."""
+    """The elements of the shape tensor s determine n: y has s[1] rows, and s[0] <= 5 must hold."""
     n, m = Sym("s#1", 0, 1000), Sym("s#0", 0, 1000)
     plan = Plan(
         name="values",

@@ -1,4 +1,4 @@
-"""Images: what may become one, what is refused, and what mapping them gives."""
+"""Images: accepted and rejected object files, and mapped images."""
 
 import ctypes
 import mmap
@@ -123,7 +123,7 @@ def test_code_for_apple_silicon_leaves_a_register_to_the_system(apple):
 
 
 def test_pages_on_apple_silicon_are_writable_to_their_writer_alone(monkeypatch):
-    """As it is written; never run."""
+    """The text of the code; it is never run."""
     calls, system = [], SimpleNamespace()
     for name in ("pthread_jit_write_protect_np", "sys_icache_invalidate"):
         setattr(system, name, lambda *values, name=name: calls.append((name, bytes(pages[:2]), *values[:1])))

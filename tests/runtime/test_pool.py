@@ -1,4 +1,4 @@
-"""The thread pool: every chunk exactly once, with several callers, after fork, at exit."""
+"""The thread pool executes every chunk exactly once, with several callers, after fork, and at exit."""
 
 import os
 import re
@@ -18,7 +18,7 @@ from anyrt.plan.pool import PoolWord
 from anyrt.runtime.pool import Pool, default_threads
 
 # run(args): parallel(count, items = args[8], grain = args[9]); count adds 1 to each of its items at args[10],
-# and its thread's scratch says how many items went through it.
+# and its thread's scratch counts the items that it executed.
 COUNT = """
 define internal void @count(ptr %args, i64 %begin, i64 %end, ptr %scratch) {
 e:
@@ -127,8 +127,8 @@ def test_several_callers_at_once_lose_nothing(pool, code):
     assert all(c.scratch[:, 0].sum() == 2000 * 50 for c in callers)
 
 
-# Says in `log` which of 64 processors a thread asks for, and where it runs when that was granted, after the
-# count of such words.
+# Appends to `log` the affinity mask of 64 processors that a thread requests and the processor on which it
+# then runs, after the number of words.
 TOLD = """
 define internal i64 @here() {{
   ret i64 {first}
@@ -167,8 +167,8 @@ def two_free():
 
 @pytest.fixture
 def moved(device, build, code, two_free):
-    """A pool of two whose threads both believe that they run on the first processor, after a region, and what
-    its worker asked for. Where threads really run is up to the system, and other programs."""
+    """A pool of two whose threads both believe that they run on the first processor, after a region, and the
+    requests of its worker. The actual processors depend on the system and on other programs."""
     log, first = np.zeros(64, np.int64), min(two_free)
     text = re.sub(r"(define internal i64 @(here|allow))\(", r"\1.really(", pool_text(host()))
     reported = TOLD.format(log=log.ctypes.data, word=first // 64, first=first)
@@ -185,7 +185,7 @@ def moved(device, build, code, two_free):
 
 @moves
 def test_a_worker_leaves_the_processor_of_the_caller(moved, two_free):
-    """It goes where it may not be on that one, and may be everywhere again."""
+    """It moves to the other processors, and may then use all again."""
     pool, log = moved
     (worker,) = pool._workers
     first = min(two_free)
@@ -302,7 +302,7 @@ def test_the_pool_compiles_for_arm():
 
 
 def plain_accesses(text):
-    """Loads and stores of a pool's memory that are not atomic, among functions of LLVM text."""
+    """Non-atomic loads and stores of a pool's memory in functions of LLVM text."""
     results = []
     for function in re.findall(r"^define.*?^}", text, re.M | re.S):
         shared = set(re.findall(r"%pool\d*\b", function))
@@ -322,7 +322,8 @@ def test_no_access_to_the_memory_of_a_pool_is_plain(level):
 
 
 def test_a_job_is_published_and_left_in_order():
-    """The words that order all others keep their orders, which an emulator on x86-64 would not miss."""
+    """The words that order all other accesses have memory orders, which an emulator on x86-64 would not
+    check."""
     text = pool_text(forced(Level.NEON))
     matches = re.findall(
         r"ptr %(state|lock|stop|sleepers)\.at\d+[, ].*?(acq_rel|seq_cst|acquire|release)", text

@@ -1,4 +1,4 @@
-"""Exchanges between processes over shared memory: all operations and types, groups, and ranks that fail."""
+"""Exchanges between processes over shared memory: all operations and types, groups, and failing ranks."""
 
 import os
 import pickle
@@ -43,7 +43,7 @@ def start(name, rank, size, calls, seconds=20.0, chunk=256):
 
 
 def all_ranks(every, **more):
-    """What each rank got for its calls."""
+    """The results of each rank's calls."""
     name = f"test-{uuid.uuid4().hex}"
     children = [start(name, rank, len(every), calls, **more) for rank, calls in enumerate(every)]
     results = []
@@ -61,7 +61,7 @@ def values(size, shape=(8, 9), dtype=np.float32):
 
 
 def expected(op, fold, xs, rank, root):
-    """By its definition, in NumPy."""
+    """The result by definition, in NumPy."""
     n, k = len(xs), xs[0].shape[0] // len(xs)
     stacked = np.stack([x.astype(np.float64) for x in xs])
     total = {R.SUM: stacked.sum(0), R.AVG: stacked.mean(0), R.PROD: stacked.prod(0)}
@@ -122,7 +122,7 @@ def test_all_types():
 
 
 def test_half_sums_are_rounded_once():
-    xs = [np.float16([v]) for v in (1, 2**-11, 2**-11, 0)]  # in float16 the small ones would be lost
+    xs = [np.float16([v]) for v in (1, 2**-11, 2**-11, 0)]  # float16 would lose the small ones
     result = all_ranks([[(Exchange(C.ALL_REDUCE, R.SUM), x)] for x in xs])
     assert [f[0][0] for f in result] == [np.float16(1 + 2**-10)] * 4
 
@@ -148,7 +148,7 @@ def test_groups_work_side_by_side_with_all():
 
 @pytest.mark.parametrize("group", [None, (0, 1)])
 def test_a_slow_reader_is_not_overtaken(group):
-    """Rank 0 looks at what was shared 0.2 s later, when rank 1 would have shared other numbers, twice."""
+    """Rank 0 reads the shared numbers 0.2 s later, when rank 1 would have overwritten them, twice."""
     slow = "import time; share = ranks.share; ranks.share = lambda *a: (share(*a), time.sleep(0.2))[0]"
     what = Exchange(C.ALL_REDUCE, R.SUM, group=group)
     calls = [(what, np.full(5, v, np.float32)) for v in (1, 2, 3)]

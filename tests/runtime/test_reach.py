@@ -1,4 +1,4 @@
-"""Addresses without memory are refused before anything goes there; each of these ended the process."""
+"""Invalid addresses are rejected before any access; each of these used to crash the process."""
 
 import ctypes
 import errno
@@ -59,7 +59,7 @@ def libc():
 
 @pytest.fixture(params=["asked", "listed", "populated"])
 def way(request, monkeypatch):
-    """How the system is asked: of each mapping, for a list of all, or for pages alone."""
+    """The system interface used: a query for each mapping, the list of all mappings, or pages alone."""
 
     def unknown(*_):
         raise OSError(errno.ENOTTY, "unknown")
@@ -73,7 +73,7 @@ def way(request, monkeypatch):
 
 
 def anonymous(libc, nbytes, rights=mmap.PROT_READ | mmap.PROT_WRITE):
-    """Where a new mapping of this size lies."""
+    """The address of a new mapping of this size."""
     return libc.mmap(None, nbytes, rights, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, (1 << 64) - 1, 0)
 
 
@@ -185,7 +185,7 @@ thread.join()
 
 
 def printed(program):
-    """What a process of its own prints: other tests enlarge arenas, and map memory that was given back."""
+    """The output of a separate process: other tests enlarge arenas, and map memory that was freed."""
     paths = os.pathsep.join(filter(None, (str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH"))))
     done = subprocess.run(
         [sys.executable, "-c", program],
@@ -199,7 +199,7 @@ def printed(program):
 
 
 def test_an_array_of_a_thread_is_no_room_for_more():
-    """A thread's arena of malloc lies before addresses kept for it, with no rights."""
+    """A thread's malloc arena is followed by addresses reserved for it, without access rights."""
     assert "AR712" in printed(IN_A_THREAD)
 
 
@@ -351,7 +351,7 @@ def test_memory_may_be_given_back_while_memory_is_given_back(bound, monkeypatch)
 
 def test_addresses_are_looked_at_once(bound, monkeypatch):
     context, arrays = bound
-    others = np.zeros((500, 1024), np.float32)  # as many as a program takes by turns
+    others = np.zeros((500, 1024), np.float32)  # as many as a program uses in turn
     places = (arrays["x"].ctypes.data, *(other.ctypes.data for other in others))
     for place in places:
         context.set_tensor_address("x", place)

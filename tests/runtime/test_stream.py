@@ -21,7 +21,7 @@ LAYERS, BYTES = 6, 64 * 64 * 4
 
 
 def plan(*flags, looped=False):
-    """Products with six matrices of 16 KiB, one after the other, or those of all in each of three turns."""
+    """Products with six matrices of 16 KiB, in sequence, or all of them in each of three iterations."""
     logger = trt.Logger(trt.Logger.ERROR)
     builder, random = trt.Builder(logger), np.random.default_rng(0)
     net = builder.create_network()
@@ -103,7 +103,7 @@ def test_a_context_takes_a_budget_that_is_set_later(engine):
 
 
 def test_a_context_ends_with_its_last_user(engine):
-    """One that waited for the collector of cycles kept the weights that a budget had replaced."""
+    """A context that waited for the cycle collector kept the weights that a budget had replaced."""
     y = np.empty_like(X)
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""An MLP and attention with weights split over ranks agree with one rank; engines run what lies between."""
+"""An MLP and attention with weights split over ranks agree with one rank; engines run the layers between."""
 
 import pickle
 import subprocess

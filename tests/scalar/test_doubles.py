@@ -1,4 +1,4 @@
-"""The float64 expansions of scalar functions against `np.longdouble`, which has 64 bits or more."""
+"""The float64 expansions of scalar functions, compared with `np.longdouble`, which has 64 bits or more."""
 
 import numpy as np
 import pytest
@@ -11,13 +11,13 @@ from anyrt.prims.scalar import SCALARS, Kind, ResultKind
 
 Long = np.longdouble
 DOUBLES = [f for f in SCALARS.values() if Kind.DOUBLE in f.kinds and f.result is ResultKind.SAME]
-# Of rounded quotients and what cancels a wider type says nothing; a condition is no number.
+# For rounded quotients and cancellations a wider type proves nothing; a condition is no number.
 EXACTLY = ("floordiv", "fma", "select")
 REAL = [f for f in DOUBLES if f.name not in EXACTLY]
 SMALL = [0, 5e-324, 1e-310, 2.2250738585072014e-308, 1e-300, 1e-20, 2.0**-27, 0.25, 1 / 3, 0.5, 0.66, 0.92]
 USUAL = [1 - 2.0**-53, 1, 1 + 2.0**-52, 1.5, 2, 2.5, 3, 7, 19, 20, 40]
 LARGE = [700, 709.7, 710, 745, 746, 1e10, 2.0**31, 2.0**53, 1e100, 1e300, 1.7e308, np.inf, np.nan]
-# The float64 that lies nearest to a multiple of π/2 (J.-M. Muller, "Elementary Functions", section 11.2).
+# The float64 nearest to a multiple of π/2 (J.-M. Muller, "Elementary Functions", section 11.2).
 NEAREST_TURN = 6381956970095103 * 2.0**797
 SPECIAL = np.array([*SMALL, *USUAL, *LARGE, NEAREST_TURN])
 SPECIAL = np.concatenate([SPECIAL, -SPECIAL])
@@ -59,7 +59,7 @@ def ulps(got, exact):
 
 
 def samples(f):
-    """Operands of all patterns, around 0 and 1, and where exponentials end."""
+    """Operands of all bit patterns, around 0 and 1, and where exponentials end."""
     random = np.random.default_rng(sum(f.name.encode()))
     patterns = random.integers(-(2**63), 2**63 - 1, (f.arity, 20000)).view(np.float64)
     ranges = [random.uniform(-size, size, (f.arity, 20000)) for size in (1.02, 12, 800)]

@@ -1,4 +1,4 @@
-"""The NumPy evaluation of kernel expressions: the rules that NumPy alone would not follow."""
+"""The NumPy evaluation of kernel expressions: rules that differ from NumPy's."""
 
 import ml_dtypes
 import numpy as np

@@ -1,4 +1,5 @@
-"""Every record of SCALARS against its own reference: special values, error in ulp, integers and bools."""
+"""Every record of SCALARS compared with its own reference: special values, error in ulp, integers
+and bools."""
 
 import numpy as np
 import pytest
@@ -50,7 +51,7 @@ def ulps(got, exact):
 
 
 def samples(f):
-    """Operands from all patterns and from −12 … 12, within the domain."""
+    """Operands from all bit patterns and from −12 … 12, within the domain."""
     rng = np.random.default_rng(sum(f.name.encode()))
     patterns = rng.integers(-(2**31), 2**31, (f.arity, 10000)).astype(np.int32).view(np.float32)
     usual = rng.uniform(-12, 12, (f.arity, 10000)).astype(np.float32)

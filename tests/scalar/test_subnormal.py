@@ -1,5 +1,5 @@
-"""Results below the least normal number, natively: of every function, and whatever the thread asks of its
-processor."""
+"""Subnormal results in native code: for every function, whatever floating-point mode the caller's thread has
+set."""
 
 import ctypes
 import mmap
@@ -27,14 +27,14 @@ from tests.native import load
 from tests.targets import choose, host
 
 COUNT = 2000
-# Whose results are 0 or normal numbers, and what only chooses.
+# Functions whose results are 0 or normal numbers, and selections.
 NEVER = {
     *("floordiv", "sign", "ceil", "floor", "round", "trunc", "to_half", "to_fp8", "to_fp4", "select"),
     *("log", "sqrt", "rsqrt", "cos", "acos", "cosh", "acosh"),
 }
 REAL = [f for f in SCALARS.values() if Kind.FLOAT in f.kinds and f.result is ResultKind.SAME]
 FUNCTIONS = [f for f in REAL if f.name not in NEVER]
-# MXCSR: as usual; subnormal operands and results are 0; rounded towards zero.
+# MXCSR: the default; flush to zero with denormals-are-zero; rounding towards zero.
 CONTROLS = {"usual": 0x1F80, "flushing": 0x9FC0, "truncating": 0x7F80}
 pytestmark = [
     pytest.mark.here,
@@ -44,7 +44,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def asking():
-    """A context in which the thread asks for something else, and finds it still asked for."""
+    """A block in which the thread has another mode; checks that the mode is kept."""
     space = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
     space.write(b"\x0f\xae\x17\xc3\x0f\xae\x1f\xc3")  # ldmxcsr (%rdi), ret; stmxcsr (%rdi), ret
     start = ctypes.addressof(ctypes.c_char.from_buffer(space))
@@ -65,7 +65,7 @@ def asking():
 
 
 def operands(f):
-    """Operands with subnormal results: of all patterns, small ones, and those of usual size."""
+    """Operands with subnormal results: of all bit patterns, small ones, and usual ones."""
     random = np.random.default_rng(zlib.crc32(f.name.encode()))
     shape = (f.arity, 40 * COUNT)
     patterns = random.integers(-(2**31), 2**31, shape).astype(np.int32).view(np.float32)
@@ -83,7 +83,7 @@ def operands(f):
 
 @pytest.fixture(scope="module", params=[None, Level.AVX2.value, Level.SSE2.value])
 def everything(request):
-    """(a trial of all functions of constants, their exact results)."""
+    """(an engine for all functions of constants, their exact results)."""
     values, exact = [], {}
     for f in FUNCTIONS:
         args, exact[f.name] = operands(f)

@@ -1,4 +1,5 @@
-"""Loops that read ascending positions take from tables where each vector begins to read, but near the end."""
+"""Loops that read ascending positions take the start addresses of vectors from tables, except near
+the end."""
 
 import ctypes
 import mmap
@@ -49,7 +50,7 @@ def lowered(
 
 
 def branches(lowering: native.Lowered) -> list[str]:
-    """The conditions of branches around vector loops that read tables with addresses, and of the others."""
+    """The conditions of branches around vector loops that read tables of addresses, and of the others."""
     text = print_kernels(lowering.module.kernels)
     assert print_kernels(parse_kernels(text)) == text
     return re.findall(r"(?:e\d+ =|if) (.*?)(?: {)?$", text, re.MULTILINE)
@@ -77,7 +78,7 @@ def test_other_loops_have_one_version(shape, axis, out):
 @pytest.mark.parametrize("kind", range(3), ids=["float", "half", "uint8"])
 @pytest.mark.parametrize("size", range(7))
 def test_every_row_is_the_same(size, kind, level):
-    """Each type and level, and both rules with each size, type and level."""
+    """Each type occurs with each level, and both rules occur with each size, type and level."""
     width, out = ((50, 75), (50, 16), (50, 15), (33, 257), (300, 90), (17, 64), (64, 17))[size]
     dtype, rule = TYPES[kind], (LINEAR, CUBIC)[(size + kind + level) % 2]
     lowering = lowered((29, width), 1, out, dtype, rule)
@@ -151,7 +152,7 @@ def test_elements_that_share_bytes_end_where_their_bytes_end(each):
 
 
 def before_a_page_that_is_not_there():
-    """(memory, the address of its last page, which may not be touched)."""
+    """(memory, the address of its last page, which is protected)."""
     space = mmap.mmap(-1, 2 * mmap.PAGESIZE)
     last = ctypes.addressof(ctypes.c_char.from_buffer(space)) + mmap.PAGESIZE
     assert ctypes.CDLL(None).mprotect(ctypes.c_void_p(last), ctypes.c_size_t(mmap.PAGESIZE), 0) == 0

@@ -1,4 +1,4 @@
-"""Products with matrices that data choose, each for a batch, are right in every form of a product."""
+"""Products with data-selected matrices, one for each batch, are right in every form of a product."""
 
 import pytest
 
@@ -19,7 +19,7 @@ FORMS = ["bmk,bkn->bmn", "bmk,bnk->bmn", "bkn,bmk->bmn", "bmk,bkn->nbm", "bmk,bk
 
 
 def lowered(form, dtype=DataType.FLOAT, level=None, size=(33, 48)):
-    """x times the matrices of `w` that `at` chooses, and what is left of it above 0."""
+    """x times the matrices of `w` that `at` selects, and the positive part of the result."""
     k, n = size
     labels = form.split("->")[0].split(",")
     sizes = {"b": B.dim, "m": M.dim, "k": k, "n": n}

@@ -1,4 +1,4 @@
-"""Long rows: sums and squares around the mean in one pass of chunks, as exact as two passes."""
+"""Long rows: sums and squares around the mean in one pass over chunks, as exact as two passes."""
 
 import numpy as np
 import pytest
@@ -72,7 +72,7 @@ def test_means_that_differ_from_chunk_to_chunk_cost_no_digits(kind):
     np.testing.assert_allclose(variance(x), np.var(x.astype(np.float64)), rtol=4e-6)
 
 
-@pytest.mark.here  # sums of four lanes lose more than the sixteen that the bound is for: SSE2's do, too
+@pytest.mark.here  # sums of four lanes lose more than the sixteen that the bound assumes: SSE2's do, too
 @pytest.mark.parametrize("number", [1e6 / 3, 1e-3, 12345.678, 3e7])
 def test_the_variance_of_equal_numbers_is_not_negative(number):
     x = np.full(6 * CHUNK + 100, number, np.float32)
@@ -82,7 +82,7 @@ def test_the_variance_of_equal_numbers_is_not_negative(number):
 
 
 def variance(x: np.ndarray) -> np.ndarray:
-    """Of x and of −x."""
+    """The variances of x and of −x."""
     trial = Trial(load(lowered(x.size), host()), {})
     graph, schedule = trial.loaded.lowered.graph, trial.loaded.lowered.schedule
     trial.write(schedule.buffers[dict(graph.inputs)["x"]], np.stack([x, -x]), DataType.FLOAT)

@@ -1,4 +1,4 @@
-"""Contractions of what a softmax makes of another contraction: in tiles, without all rows in memory."""
+"""Contractions of a softmax of another contraction: computed in tiles, without storing all rows."""
 
 import math
 from dataclasses import replace
@@ -26,12 +26,12 @@ from tests.native import verify
 from tests.targets import host, parsed
 
 M, N = Sym("q.2", 0, 300), Sym("k.2", 0, 300)
-SMALL = replace(REFERENCE, l2_bytes=1 << 15)  # so that few rows are many
+SMALL = replace(REFERENCE, l2_bytes=1 << 15)  # so that a few rows count as many
 F, BF16, HALF = DataType.FLOAT, DataType.BF16, DataType.HALF
 
 
 def attention(rows, keys, dtype=F, mask=None, also=False, seen=None, machine=SMALL):
-    """softmax(q · kᵀ / 4 + mask) · v of three heads, each of 16 elements, and heads side by side; row i sees
+    """softmax(q · kᵀ / 4 + mask) · v of three heads, each of 16 elements, with heads side by side; row i sees
     the keys up to i + `seen`."""
     q, k, v = (b.param(n, (1, 3, size, 16), dtype) for n, size in (("q", rows), ("k", keys), ("v", keys)))
     inputs = {"q": q, "k": k, "v": v}
@@ -109,7 +109,7 @@ def test_what_open_rows_are_said_to_take_at_most_is_about_what_they_take():
 
 
 def test_tiles_of_an_open_number_of_rows_are_whole_tiles_about_as_high_as_one_another():
-    """Of 28 rows, as that is enough for each thread."""
+    """Tiles of 28 rows, because that is enough for each thread."""
     kernel = attention(M.dim, 100).schedules[0].launches[0].kernel
     items = [evaluate(kernel.var.extent, {M.name: rows}) for rows in (0, 1, 28, 29, 56)]
     assert items == [0, 3 * 1, 3 * 1, 3 * 2, 3 * 2]
@@ -142,7 +142,7 @@ def test_what_tiles_make_for_another_kernel_is_in_memory_however_large_it_is():
 
 
 def test_as_many_keys_as_elements_of_values_are_not_told_by_their_number():
-    """Rows of scores lie apart in scratch; what is made of them has rows of the same length, for others."""
+    """Rows of scores are padded in scratch; the values derived from them have rows of the same length."""
     q, k = b.param("q", (8, 37, 31), F), b.param("k", (8, 31, 31), F)
     scores = b.contract("bmd,bnd->bmn", q, k)
     e = b.map_("exp", b.map_("sub", scores, b.reduce_("max", scores, (2,))))
@@ -177,7 +177,8 @@ def test_a_product_with_a_single_number_has_no_tiles():
 
 
 def test_heads_side_by_side_are_read_where_products_left_them():
-    """Their tensors lie as they are made; keys and values of one product each."""
+    """The kernel reads the tensors in the layout of the products; keys and values come from one
+    product each."""
     x = b.param("x", (1, 40, 48), F)
     built = (b.contract("btk,kn->btn", x, b.const(np.eye(48) * k, F)) for k in (1, 2, 3))
     q, k, v = (b.transpose(b.reshape(m, (1, 40, 3, 16)), (0, 2, 1, 3)) for m in built)
@@ -216,7 +217,8 @@ def test_products_of_one_batch_with_weights_are_not_made_in_tiles():
 
 
 def test_results_of_tiles_lie_as_what_they_are_made_of_where_that_is_another_order():
-    """Rows of a grouped sum over windows have their channels innermost, and so has what softmax makes."""
+    """Rows of a grouped sum over windows have their channels innermost, and so has the result of
+    the softmax."""
     x = b.pad(b.param("x", (2, 4, 17, 3), F), (0, 0, 1, 0), (0, 0, 1, 1), 0.0)
     axes = (Axis(0, 0), Axis(0, 1, 2, ((2, 1),)), Axis(0, 3, 1, ((5, 1),)), Axis(0, 4, 1, ((6, 1),)))
     windows = b.windows(x, axes, (2, 2, 2, 17, 3, 3, 2))
@@ -244,7 +246,7 @@ def test_kernels_that_were_joined_print_to_text_that_gives_them_back(name):
 
 
 def test_scores_go_through_long_chains():
-    """Codes that are made and unmade between two products are hundreds of functions of single elements."""
+    """Quantizing and dequantizing between two products takes hundreds of elementwise functions."""
     q, k, v = (b.param(name, (2, 16, 8), F) for name in "qkv")
     scores = b.contract("bmd,bnd->bmn", q, k)
     for turn in range(1500):

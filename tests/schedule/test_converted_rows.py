@@ -1,4 +1,4 @@
-"""Rows of half types that several loops read are converted by the first of them only."""
+"""Rows of half types that several loops read are converted only by the first one."""
 
 import re
 
@@ -29,7 +29,7 @@ def lowered(rows: int, length: int, dtype: DataType, around_mean: bool = True) -
 
 
 def conversions(lowering: native.Lowered) -> int:
-    """How often the kernel's text reads and converts the input."""
+    """How often the kernel's text loads and converts the input."""
     return len(re.findall(r"f32\(in_x\[", print_kernels(lowering.module.kernels)))
 
 

@@ -1,4 +1,4 @@
-"""Long chains of layers: cut into kernels, so that nothing recurses without bound."""
+"""Long chains of layers are split into kernels, so that recursion is bounded."""
 
 import pytest
 

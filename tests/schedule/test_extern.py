@@ -29,7 +29,7 @@ N = Sym("x.1", 0, 400)
 
 
 def test_primitives_write_serial_loops():
-    """Vectors, registers and threads are the strategies' choice."""
+    """Strategies choose vectors, registers and threads."""
     texts = [path.read_text() for path in Path(prims.__file__).parent.rglob("*.py")]
     assert {kind for text in texts for kind in re.findall(r"\bLoop\.(\w+)", text)} == {"SERIAL"}
 

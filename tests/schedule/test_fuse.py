@@ -1,4 +1,4 @@
-"""The steps from a graph to kernels: what is stored, and where."""
+"""The steps from a graph to kernels: the stored values, and their places."""
 
 from anyrt.backends.cpu.strategies import STRATEGIES
 from anyrt.core.enums import DataType

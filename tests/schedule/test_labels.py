@@ -1,4 +1,4 @@
-"""What kernels are called: the layers that they compute, in one line, no two alike."""
+"""The labels of kernels list their layers in one line and are unique."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Positions in memory: whatever the layout, each element is where NumPy says."""
+"""Positions in memory: in every layout, each element is at NumPy's position."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NUMBERS = np.arange(2 * 3 * 4).reshape(2, 3, 4)
 
 
 def read(layout: Layout, memory: np.ndarray) -> np.ndarray:
-    """The tensor that lies in `memory`."""
+    """The tensor that is stored in `memory`."""
     assert layout.entries == memory.size
     return np.array([memory.flat[layout.place(i)] for i in np.ndindex(*layout.shape)]).reshape(layout.shape)
 
@@ -45,7 +45,7 @@ def test_a_halo_lies_around_the_elements():
 
 def test_blocks_of_channels_lie_innermost():
     x = np.arange(2 * 6 * 3 * 2).reshape(2, 6, 3, 2)
-    whole = np.pad(x, ((0, 0), (0, 2), (0, 0), (0, 0)))  # the second block of 4 is kept whole
+    whole = np.pad(x, ((0, 0), (0, 2), (0, 0), (0, 0)))  # the second block of 4 is stored completely
     memory = whole.reshape(2, 2, 4, 3, 2).transpose(0, 1, 3, 4, 2)
     assert read(replace(row_major(x.shape), block=Block(1, 4)), memory).tolist() == x.tolist()
 

@@ -1,4 +1,4 @@
-"""Columns that masks hide from all rows of a tile: found while running, and in none of its loops."""
+"""Columns that masks hide from all rows of a tile: detected at run time, and skipped by its loops."""
 
 import math
 from dataclasses import replace
@@ -21,13 +21,13 @@ from tests.native import verify
 from tests.targets import host
 
 N = Sym("k.2", 0, 300)
-SMALL = replace(REFERENCE, l2_bytes=1 << 15)  # so that few rows are many
+SMALL = replace(REFERENCE, l2_bytes=1 << 15)  # so that a few rows count as many
 F, BF16, HALF, BOOL = DataType.FLOAT, DataType.BF16, DataType.HALF, DataType.BOOL
 ENDLESS = -math.inf
 
 
 def lowered(hide, mask, rows=40, keys=100, dtype=F, least=None, cores=2):
-    """softmax(hide(q · kᵀ, mask)) · v of three heads; `least`: what the largest score is at least."""
+    """softmax(hide(q · kᵀ, mask)) · v of three heads; `least`: a lower bound of the largest score."""
     q, k, v = (b.param(n, (1, 3, size, 16), dtype) for n, size in (("q", rows), ("k", keys), ("v", keys)))
     s = hide(b.contract("bhmd,bhnd->bhmn", q, k, F), mask)
     most = b.reduce_("max", s, (3,))
@@ -56,7 +56,7 @@ def added(s, mask):
 
 
 def between(first, behind, shape=(1, 1, 1, 100)):
-    """True for some columns."""
+    """A condition that holds for some columns."""
     at = np.arange(shape[-1])
     return np.broadcast_to((first <= at) & (at < behind), shape)
 
@@ -89,7 +89,7 @@ def test_infinity_that_is_added_hides_in_every_type(dtype):
 
 
 def test_rows_without_any_key_are_what_softmax_of_nothing_is():
-    """NaN, in rows beside others that see some keys, and in tiles that see none."""
+    """NaN, in rows next to others that see some keys, and in tiles that see none."""
     mask = np.array(between(20, 60, (1, 1, 40, 100)))
     mask[..., ::3, :] = False
     mask[..., 14:, :] = False

@@ -1,4 +1,4 @@
-"""Calls are measured in turn: what counts, and when it ends."""
+"""Calls are measured alternately: the counted times, and the end of the measurement."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from anyrt.schedule.measure import Budget, fastest, measure
 
 
 def run(seconds: list[float], budget: Budget) -> tuple[list[float] | None, str]:
-    """Two calls, a and b, whose runs take so long one after the other; the order in which they ran."""
+    """Two calls, a and b, with these durations in order; the order in which they ran."""
     order, times = "", [0.0]
     for passed in seconds:
         times += [times[-1], times[-1] + passed]

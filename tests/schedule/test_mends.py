@@ -1,4 +1,4 @@
-"""Kernels that make rows again which hold NaN: what they read, and what it costs memory."""
+"""Kernels that recompute rows that contain NaN: their operands, and their memory traffic."""
 
 import numpy as np
 
@@ -16,12 +16,12 @@ from tests import native
 
 F = DataType.FLOAT
 X = b.param("x", (1, 32, 64, 64), F)
-PADDED = 32 * 66 * 66 * 4  # bytes of the input with its border
+PADDED = 32 * 66 * 66 * 4  # bytes of the padded input
 TILES = 36 * 16 * 16 * 32 * 4  # bytes of the input's tiles, and of as many results
 
 
 def convolved(x):
-    """A convolution of 3 × 3 with a border, of as many maps as there are channels."""
+    """A convolution of 3 × 3 with padding and as many maps as channels."""
     padded, (n, c, h, w) = b.pad(x, (0, 0, 1, 1), (0, 0, 1, 1), 0.0), x.shape
     axes = [Axis(0, 0), Axis(0, 1), Axis(0, 2, 1, ((4, 1),)), Axis(0, 3, 1, ((5, 1),))]
     weights = b.const(np.ones((c, c, 3, 3)), F)
@@ -29,7 +29,7 @@ def convolved(x):
 
 
 def product(x):
-    """What is stored, as a convolution reads it."""
+    """A tensor that is stored because a convolution reads it."""
     return b.contract("nchw,kc->nkhw", x, b.const(np.ones((32, 32)), F))
 
 
@@ -46,7 +46,7 @@ def lowered(**outputs):
 
 
 def mended(lowering):
-    """The one kernel that mends, and the value around which it finds a border already."""
+    """The one kernel that recomputes, and the value that is already padded in memory."""
     (mend,) = (launch for launch in lowering.schedule.launches if launch.kind == "mend")
     read = {lowering.schedule.buffers[v]: v for v in lowering.schedule.buffers}
     return [v for b in mend.call.buffers if (v := read.get(b)) is not None and v.shape[-1] == 66]

@@ -1,4 +1,4 @@
-"""What to store of a contraction."""
+"""The values of a contraction that are stored."""
 
 from anyrt.core.enums import DataType
 from anyrt.ir.graph import Type, apply, walk
@@ -12,7 +12,7 @@ FLOAT, INT8, INT32 = DataType.FLOAT, DataType.INT8, DataType.INT32
 
 
 def coded():
-    """Sums of products of codes, and the codes that are made of them."""
+    """Sums of products of codes, and the codes quantized from them."""
     x, w = (apply(Param(n, Type((8, 8), INT8))) for n in "xw")
     sums = apply(Contract((0, 1), (1, 2), (0, 2), INT32), x, w)
     return sums, codes(b.map_("mul", b.cast(sums, FLOAT), b.scalar(0.5, b.cast(sums, FLOAT))), INT8)

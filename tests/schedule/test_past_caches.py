@@ -1,4 +1,4 @@
-"""Which outputs are written past the caches."""
+"""Outputs that are written with non-temporal stores."""
 
 from anyrt.core.enums import DataType
 from anyrt.core.errors import NotSupportedError

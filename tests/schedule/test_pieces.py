@@ -1,4 +1,4 @@
-"""Sizes that depend on the machine: on the one where they were measured they are what was measured."""
+"""Sizes that depend on the machine: on the measured machine they equal the measured optimum."""
 
 from dataclasses import replace
 

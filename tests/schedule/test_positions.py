@@ -1,5 +1,5 @@
-"""What is read at several positions is stored before it is computed for each of them, and for each of those
-in the next layer: chains whose layers read shifted neighbours grow by layers, not by a power of these."""
+"""Values read at several positions are stored once, instead of computed for each position and again in the
+next layer: chains of layers that read shifted neighbours grow linearly, not exponentially."""
 
 import re
 
@@ -17,12 +17,12 @@ from tests.targets import forced
 
 
 def shifted(x, by):
-    """The row moved `by` elements, zeros in their place."""
+    """The row shifted by `by` elements, with zeros in their place."""
     return b.slice_(b.pad(x, (0, by), (0, 0), 0.0), (0, 0), x.shape, (1, 1))
 
 
 def scan(layers):
-    """Running sums by doubling: each layer adds its input, moved twice as far."""
+    """Prefix sums by doubling: each layer adds its input, shifted twice as far."""
     x = y = b.param("x", (8, 4096), DataType.FLOAT)
     for k in range(layers):
         y = b.map_("add", y, shifted(y, 1 << k))
@@ -43,7 +43,7 @@ def boxes(layers):
 
 
 def turns(layers):
-    """Transposes between reshapes that take the rows apart."""
+    """Transposes between reshapes that split the rows."""
     x = y = b.param("x", (6, 10, 14), DataType.FLOAT)
     for k in range(layers):
         y = b.reshape(y, ((10, 14, 6), (14, 6, 10), (35, 24), (24, 35))[k % 4])
@@ -95,7 +95,7 @@ def test_a_mean_whose_neighbours_are_summed_is_folded_once():
 
 
 def test_borders_inside_borders_are_dearer_than_a_kernel_of_their_own():
-    assert instructions(scan(12)) <= 1500  # 2073 where choosing at a border costs nothing
+    assert instructions(scan(12)) <= 1500  # 2073 if a selection at the border costs nothing
 
 
 def test_what_is_computed_and_gathered_at_several_positions_is_stored_once():

@@ -1,4 +1,4 @@
-"""While a row is folded for the second time, a later one is on its way."""
+"""While a row is folded for the second time, a later one is prefetched."""
 
 import re
 from dataclasses import replace
@@ -38,7 +38,7 @@ def folded_once(x):
 
 
 def lowered(make, least=1, shape=(130, 600), dtype=DataType.FLOAT):
-    """For a machine whose caches near a core hold less than `least` bytes."""
+    """The kernels for a machine whose caches near a core hold less than `least` bytes."""
     x = b.param("x", shape, dtype)
     symbols = (Symbol(N, "x", 0),) if N.dim in shape else ()
     graph, machine = Graph((("x", x),), (("y", make(x)),), {}, symbols), replace(REFERENCE, l2_bytes=least)

@@ -1,4 +1,4 @@
-"""Kernels that refuse what they were to compute are taken apart until they do not."""
+"""Groups that a strategy rejects are split until it accepts them."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def lowered():
 
 @pytest.fixture
 def refusing(monkeypatch):
-    """Makes kernels refuse their root where `unlike` says so of the builder."""
+    """A strategy rejects the roots of kernels for which `unlike` says so of the builder."""
 
     def install(unlike):
         build = Builder.build

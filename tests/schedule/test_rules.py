@@ -1,4 +1,4 @@
-"""What scheduling makes of every operator follows the rules of kernels, and its text comes back."""
+"""The kernels of every operator are valid, and their texts parse back."""
 
 import ast
 from pathlib import Path

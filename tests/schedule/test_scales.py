@@ -1,4 +1,4 @@
-"""Kernels that differ by scales and zero points alone load these, and are one."""
+"""Kernels that differ only in scales and zero points load these and become one."""
 
 import numpy as np
 import pytest
@@ -44,7 +44,7 @@ def lowered(*outputs, inputs=3, dtype=FLOAT):
 
 
 def loaded(lowering):
-    """How many kernels there are, and how many constants each of them loads."""
+    """The number of kernels, and the number of constants that each of them loads."""
     kernels = lowering.module.distinct
     return [sum(x.space is Space.CONST for x in buffers_in_order(k)) for k in kernels]
 

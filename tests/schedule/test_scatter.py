@@ -1,4 +1,4 @@
-"""Scatters: copies by whole vectors with updates stored at positions that are data."""
+"""Scatters: whole-vector copies, and updates stored at data-dependent positions."""
 
 import pytest
 
@@ -19,7 +19,7 @@ N, M = Sym("x.1", 0, 1 << 20), Sym("at.1", 0, 1 << 20)
 
 
 def lowered(op, x, at, dtype=DataType.FLOAT, level=None, index=DataType.INT32):
-    """A scatter of updates that are an input, as its indices are."""
+    """A scatter whose updates and indices are inputs."""
     values = {"x": b.param("x", x, dtype), "at": b.param("at", at, index), "u": b.param("u", at, dtype)}
     graph = Graph(tuple(values.items()), (("y", apply(op, *values.values())),), {}, symbols(x, at))
     machine = choose(level).limited(REFERENCE)
@@ -54,7 +54,7 @@ def test_every_type_is_moved_and_halves_are_rounded_each_time(dtype, index):
 
 
 def rows(x, row, count):
-    """Rows of which one index says where they go, on all the other axes."""
+    """Rows whose position is given by one index on all the other axes."""
     values = {"x": b.param("x", x, DataType.FLOAT), "at": b.param("at", (count,), DataType.INT32)}
     values["u"] = b.param("u", (count, *row), DataType.FLOAT)
     at = b.expand(b.reshape(values["at"], (count, *(1 for _ in row))), (count, *row))

@@ -1,4 +1,4 @@
-"""What kernels read and write of stored tensors, counted from where it begins: like parts share a kernel."""
+"""Kernels address parts of stored tensors relative to their start: equal parts share a kernel."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ N = Sym("x.0", 1, 30)
 
 
 def lowered(y, *inputs, sizes=({},)):
-    """The kernels of a graph, which compute what they should."""
+    """The kernels of a graph, verified against the interpreter."""
     symbols = (Symbol(N, "x", 0),) if any(N.dim in x.shape for x in inputs) else ()
     ins = tuple((x.op.name, x) for x in inputs)
     graph = Graph(ins, (("y", y),), {}, symbols)

@@ -1,4 +1,4 @@
-"""Estimates of open sizes and of turns."""
+"""Estimates of dynamic dimensions and of numbers of iterations."""
 
 from anyrt.core.dims import Sym
 from anyrt.schedule.cost import Sizes

@@ -1,4 +1,4 @@
-"""Loops that follow a table of taps: a version for each class of tables that sizes leave possible."""
+"""Loops that follow a table of taps: a version for each class of tables that the dimensions permit."""
 
 import re
 
@@ -33,7 +33,7 @@ def lowered(rows: Dim, width: Dim, out: int) -> native.Lowered:
 
 
 def classes(lowering: native.Lowered) -> list[int]:
-    """The classes of tables that are read, 0 for what works with any."""
+    """The classes of tables that are read, 0 for the version that works with any."""
     text = print_kernels(lowering.module.kernels)
     tables = re.findall(r"buffer pos\d+(?:\.\d)? i32 .* offset \d+(.*)", text)
     return [int(x.partition("slope ")[2] or 0) for x in tables]

@@ -1,4 +1,4 @@
-"""Loops are split until no index divides them, six times at most: what still divides then is right."""
+"""Loops are split until no index divides them, six times at most; remaining divisions are correct."""
 
 import re
 
@@ -24,19 +24,19 @@ def text(result: native.Lowered) -> list[str]:
 
 
 def terms(index: str) -> list[str]:
-    """The terms of an index, whatever its variables are called."""
+    """The terms of an index, with any names of variables."""
     return sorted(re.sub(r"\b([iv])\.?\d+", r"\1", index).split(" + "))
 
 
 def reversed_bits(count: int) -> native.Lowered:
-    """Element i comes from where the bits of i say when they are read backwards."""
+    """Element i comes from the position whose bits are those of i in reverse order."""
     x = b.param("x", (2**count,), DataType.FLOAT)
     turned = b.transpose(b.reshape(x, (2,) * count), tuple(reversed(range(count))))
     return lowered(x, b.reshape(turned, (2**count,)))
 
 
 def rows_with_reversed_bits() -> native.Lowered:
-    """The same in rows of 256, in two steps, as operand of a resize that keeps its rows."""
+    """The same in rows of 256, in two steps, as operand of a resize that stores its rows."""
     x = b.param("x", (4, 256), DataType.FLOAT)
     turned = b.transpose(b.reshape(x, (4, 2, 2, 2, 2, 2, 2, 4)), (0, 7, 6, 5, 4, 3, 2, 1))
     row = b.reshape(b.transpose(b.reshape(turned, (4, 2, 2, 64)), (0, 2, 1, 3)), (4, 256))

@@ -1,4 +1,4 @@
-"""Contractions at items of a later one: a depthwise convolution with the pointwise one behind it, an
+"""Contractions computed inside a later one: a depthwise convolution with the pointwise one behind it, an
 attention with its projection, each one kernel."""
 
 from dataclasses import replace
@@ -33,7 +33,7 @@ from tests.targets import host
 
 M, N = Sym("x.0", 1, 300), Sym("x.1", 1, 300)
 F, HALF, BF16 = DataType.FLOAT, DataType.HALF, DataType.BF16
-SMALL = replace(REFERENCE, l2_bytes=1 << 14)  # so that few rows are many
+SMALL = replace(REFERENCE, l2_bytes=1 << 14)  # so that a few rows count as many
 
 
 def weights(*shape):
@@ -57,8 +57,8 @@ def separable(images, rows, dtype=F):
 
 
 def attention(rows, keys, dtype=F, batch=1, mask=False, seen=None):
-    """softmax(q · kᵀ) · v of three heads, each of 8 elements, and what 24 · 20 weights make of all heads;
-    row i sees the keys up to i + `seen`."""
+    """softmax(q · kᵀ) · v of three heads, each of 8 elements, and the product of all heads with 24 · 20
+    weights; row i sees the keys up to i + `seen`."""
     q, k, v = (b.param(n, (batch, 3, s, 8), dtype) for n, s in (("q", rows), ("k", keys), ("v", keys)))
     inputs = {"q": q, "k": k, "v": v}
     scores = b.contract("bhmd,bhnd->bhmn", q, k)
@@ -109,7 +109,7 @@ CASES = {
 
 @cache
 def case(name):
-    """One of these, as kernels get it: several tests run it."""
+    """One of these, as kernels receive it: several tests run it."""
     return lowered(CASES[name][0])
 
 
@@ -163,7 +163,7 @@ def test_each_is_right_beside_float64(name, run):
     graph, (*_, sizes) = CASES[name]
     inputs = random_inputs(graph, sizes)
     if "mask" in inputs:
-        inputs["mask"][..., 3] = True  # a row sees something
+        inputs["mask"][..., 3] = True  # a row sees at least one key
     got, expected = run(case(name), sizes, inputs), TRUTH[name](**inputs)
     assert got.shape == expected.shape
     assert np.abs(got - expected).max() < 2e-6 * np.abs(expected).max()
@@ -185,7 +185,7 @@ def test_what_lies_between_is_in_scratch():
 
 
 def test_what_an_item_holds_of_an_attention_is_in_tiles_of_its_own():
-    """A projection's rows, and in them for each head tiles of scores, where a mask is looked at first."""
+    """A projection's rows, and in them for each head tiles of scores, whose mask is read first."""
     kernel = case("mask").schedules[0].launches[0].kernel
     text = print_kernels([kernel])
     assert kernel.var.name == "stage.item"
@@ -206,7 +206,7 @@ def test_a_stage_stores_the_codes_behind_a_clamp():
 
 @pytest.mark.parametrize(("dtype", "kernels"), [(F, 1), (HALF, 2)])
 def test_a_stage_saves_bytes(dtype, kernels):
-    """Of the same elements, those of two bytes fit into a second cache, and those of four do not."""
+    """A second cache holds these elements as two-byte types, but not as four-byte types."""
     x = b.param("x", (2, 301, 64), dtype)
     rows = b.contract("bmk,kn->bmn", x, const(weights(64, 64), dtype))
     y = b.contract("bmk,kn->bmn", rows, const(weights(64, 20), dtype))
@@ -223,7 +223,7 @@ def test_what_others_read_is_no_stage():
 
 
 def test_what_all_items_need_is_made_before():
-    """The rows of x · w, but not the whole of u · w, which each tile is multiplied with."""
+    """The rows of x · w, but not the whole of u · w, with which each tile is multiplied."""
     x, u = b.param("x", (301, 24), F), b.param("u", (16, 24), F)
     rows, whole = (b.contract("mk,kn->mn", v, const(weights(24, n), F)) for v, n in ((x, 16), (u, 20)))
     lowering = lowered(Graph((("x", x), ("u", u)), (("y", b.contract("mk,kn->mn", rows, whole)),)))
@@ -249,7 +249,7 @@ WEIGHTS = (Shared(NBYTES, 64),)
     [
         (AtItems((FAR,), (), 8, 0), True),
         (AtItems((FAR // 4,), (), 8, 0), False),  # it stays near without
-        (AtItems((FAR,), (), 1, 0), False),  # a core has nothing to do
+        (AtItems((FAR,), (), 1, 0), False),  # a core would be idle
         (AtItems((FAR,), (), 8, FAR), False),  # windows read as much again
         (AtItems((FAR,), WEIGHTS, 8, 0), True),
         (AtItems((FAR,), WEIGHTS, 80, 0), False),  # all items read the weights from far away
@@ -313,7 +313,7 @@ def sliding(y):
 
 
 def by_tiles_of_images(graph):
-    """Kernels of a graph whose convolutions of 3 × 3 are made by tiles wherever they can be."""
+    """Kernels of a graph whose convolutions of 3 × 3 are computed in tiles wherever possible."""
     for step in passes_for(SMALL, (4,), True):
         graph = step.run(graph)
     strategies = loader.target().strategies
@@ -321,7 +321,7 @@ def by_tiles_of_images(graph):
 
 
 def test_what_is_mended_is_made_as_a_whole():
-    """Two convolutions of 3 × 3 as tiles, one behind the other: what is NaN is made again from windows."""
+    """Two convolutions of 3 × 3 in tiles, in sequence: NaN results are recomputed from windows."""
     x = y = b.param("x", (4, 32, 48, 48), F)
     for _ in range(2):
         y = b.contract("nchwij,kcij->nkhw", sliding(y), const(weights(32, 32, 3, 3), F))
@@ -334,7 +334,7 @@ def test_what_is_mended_is_made_as_a_whole():
 
 
 def test_a_convolution_by_tiles_leaves_their_stages_to_others():
-    """One of 3 × 3 as tiles, and behind it a depthwise and a pointwise one."""
+    """One of 3 × 3 in tiles, and behind it a depthwise and a pointwise one."""
     x = b.param("x", (4, 32, 48, 48), F)
     first = b.contract("nchwij,kcij->nkhw", sliding(x), const(weights(32, 32, 3, 3), F))
     inner = b.contract("nchwij,cij->nchw", sliding(first), const(weights(32, 3, 3), F))

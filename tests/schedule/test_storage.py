@@ -1,4 +1,4 @@
-"""How elements lie in memory."""
+"""The arrangement of elements in memory."""
 
 import pytest
 

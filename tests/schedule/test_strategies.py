@@ -1,4 +1,4 @@
-"""Strategies are lists: steps are left out, or others put in their places."""
+"""Strategies are lists: steps can be removed or replaced."""
 
 from dataclasses import replace
 

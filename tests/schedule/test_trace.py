@@ -1,4 +1,4 @@
-"""The steps that made a kernel can be looked at when it is made."""
+"""A trace of the steps that transform a kernel, available when it is compiled."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Outputs in the memory of inputs: what stays as it is is neither read nor stored."""
+"""Outputs that share the memory of inputs: unchanged elements are neither read nor stored."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ TYPES = {DataType.FLOAT: np.float32, DataType.HALF: np.float16}
 
 
 def written(dtype, updates=(("y", "x"),), terms=1):
-    """Row `at` of each batch of x becomes that of n, or the sum of several rows of n."""
+    """Row `at` of each batch of x is replaced by that of n, or by the sum of several rows of n."""
     x = b.param("x", (BATCH, HEADS, PLACES, SIZE), dtype)
     n, at = b.param("n", (BATCH, HEADS, terms, SIZE), dtype), b.param("at", (BATCH,), DataType.INT32)
     new = n if terms == 1 else b.reduce_("sum", n, (2,))

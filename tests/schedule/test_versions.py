@@ -1,4 +1,4 @@
-"""Which sizes code of its own assumes to be equal."""
+"""The dimensions that specialised code assumes to be equal."""
 
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -64,7 +64,7 @@ def test_what_a_reshape_asks_for_may_exclude_that_sizes_are_equal():
 
 @dataclass(frozen=True, slots=True)
 class Call(Prim):
-    """What a region makes of the operands."""
+    """The result of a region for the operands."""
 
     region: Graph
 

@@ -1,4 +1,4 @@
-"""What becomes one kernel, and which loops it has: statements without their expressions, written out."""
+"""Fused kernels and their loops: statements without their expressions, written out."""
 
 import re
 
@@ -242,7 +242,7 @@ def test_a_factor_for_each_channel_is_not_computed_again_by_every_tile():
 
 
 def test_values_that_are_used_twice_in_a_row_are_looked_at_once_each():
-    """Looked at once for each way to them, 40 would take years."""
+    """Visiting them once per path would take years for 40."""
     y = b.param("x", (64, 96), DataType.FLOAT)
     for _ in range(40):
         y = b.map_("add", y, y)

@@ -1,5 +1,5 @@
-"""Windows: depthwise of an input image by image, inside a network with channels as lanes; few results of many
-channels with positions as lanes."""
+"""Windows: depthwise over an input image by image, and inside a network with channels as lanes; few results
+of many channels with positions as lanes."""
 
 import re
 
