@@ -16,7 +16,7 @@ from hypothesis import settings
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from tests.emulated import emulated
-from tests.sampling import FOUND, everyday
+from tests.sampling import COLLECTED, everyday
 
 settings.register_profile("fixed", derandomize=True, deadline=None, database=None, max_examples=20)
 settings.load_profile("fixed")
@@ -47,7 +47,7 @@ def _processor(request: pytest.FixtureRequest) -> Iterator[None]:
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Record all tests before any are deselected: a test of the samples reads them."""
-    item.config.stash.setdefault(FOUND, []).append(item)
+    item.config.stash.setdefault(COLLECTED, []).append(item)
 
 
 @pytest.hookimpl(trylast=True)

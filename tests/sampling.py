@@ -34,7 +34,7 @@ Value = tuple[str, Hashable]
 FAR: Final = 1 << 40  # weight of a pair, larger than any share
 FUZZ: Final = int(os.environ.get("ANYRT_FUZZ", "0"))
 THIRD: Final = os.environ.get("ANYRT_THIRD", "")
-FOUND: Final = pytest.StashKey[list[pytest.Item]]()  # all tests that pytest has collected
+COLLECTED: Final = pytest.StashKey[list[pytest.Item]]()  # all tests that pytest has collected
 
 
 def tries(everyday: int) -> int:

@@ -93,7 +93,7 @@ def unfair(items):
 
 def test_every_sampled_test_of_the_suite_has_a_fair_sample(request):
     """Over all tests that pytest has collected: each value has its share, and every pair occurs."""
-    tests = [list(cases) for _, cases in groupby(request.config.stash[sampling.FOUND], sampling.test_of)]
+    tests = [list(cases) for _, cases in groupby(request.config.stash[sampling.COLLECTED], sampling.test_of)]
     marks = [{mark.name for mark in cases[0].iter_markers()} for cases in tests]
     sampled = [
         cases for cases, names in zip(tests, marks, strict=True) if "sampled" in names and "rare" not in names

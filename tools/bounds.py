@@ -1,11 +1,11 @@
-"""Run tests with the lowest and with the newest version of every dependency, each in a fresh environment.
+"""Runs tests with the lowest and with the newest version of every dependency, each in a fresh environment.
 
 python tools/bounds.py              both
 python tools/bounds.py lowest       one
 python tools/bounds.py --python /path/to/python3.13 newest
 
-The bounds are those of pyproject.toml. An environment is made in a temporary folder, gets the package as
-users install it (not editable), and is removed.
+pyproject.toml has the bounds. Each environment is created in a temporary folder, gets the package as users
+install it (not editable), and is removed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ RUNNERS = ("pytest", "hypothesis", "pillow")
 
 
 def lowest(requirements: list[str]) -> list[str]:
-    """Each requirement at its bound.
+    """Each requirement at its lower bound.
 
     >>> lowest(["numpy>=1.26", "rich>=13"])
     ['numpy==1.26', 'rich==13']
@@ -37,7 +37,7 @@ def lowest(requirements: list[str]) -> list[str]:
 
 
 def installed(python: Path, names: list[str]) -> str:
-    """The versions that an environment has."""
+    """The versions installed in an environment."""
     code = (
         f"from importlib.metadata import version; print(*(n + ' ' + version(n) for n in {names}), sep=', ')"
     )
@@ -45,7 +45,7 @@ def installed(python: Path, names: list[str]) -> str:
 
 
 def run(which: str, base: str) -> int:
-    """Make the environment, run the tests there; the exit status."""
+    """Create the environment and run the tests in it; returns the exit status."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     expected = project["dependencies"]
     with tempfile.TemporaryDirectory() as folder:
@@ -57,7 +57,7 @@ def run(which: str, base: str) -> int:
         subprocess.run([*pip, "--no-deps", str(ROOT)], check=True)
         names = [re.match(r"[\w.-]+", text)[0] for text in expected]
         print(f"{which}: {installed(python, names)}", flush=True)
-        # Without the folder of the source, so that the installed package is what runs.
+        # Without the source folder on the path, so that tests use the installed package.
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "ANYRT_CACHE_DIR": str(Path(folder, "cache"))}
         return subprocess.run(
             [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS], cwd=ROOT, env=environment
@@ -65,12 +65,12 @@ def run(which: str, base: str) -> int:
 
 
 def main() -> int:
-    """Both environments, or those that are named."""
+    """Test both environments, or those that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "which", nargs="*", default=["lowest", "newest"], help="lowest, newest (default: both)"
     )
-    parser.add_argument("--python", default=sys.executable, help="of the environments")
+    parser.add_argument("--python", default=sys.executable, help="interpreter of the environments")
     args = parser.parse_args()
     return max([run(which, args.python) for which in args.which], default=0)
 

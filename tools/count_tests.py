@@ -1,9 +1,9 @@
-"""How many cases the tests have, beside tests/counts.txt: none may get lost.
+"""Compares the numbers of test cases with tests/counts.txt, so that none are lost.
 
-python tools/count_tests.py            compare; exit status 1 where there are fewer than the file says
-python tools/count_tests.py --renew    write the file anew, after cases were added
+python tools/count_tests.py            compare; exit status 1 if there are fewer than in the file
+python tools/count_tests.py --renew    rewrite the file, after cases were added
 
-It collects what `make long` runs, and says how many of these today's third leaves out.
+It collects the tests of `make long`, and prints how many of these today's third omits.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def collected() -> Collector:
 
 
 def wrong(actual: Collector, expected: dict[str, int]) -> list[str]:
-    """What is missing, a line for each file; what is new, or not here, is printed."""
+    """The missing cases, a line for each file; prints new and unavailable ones."""
     messages = []
     for name in sorted({*expected, *actual.cases}):
         have, want = actual.cases[name], expected.get(name, 0)
@@ -75,7 +75,7 @@ def wrong(actual: Collector, expected: dict[str, int]) -> list[str]:
 
 
 def main() -> int:
-    """0 where all cases are there."""
+    """Returns 0 if all cases are present."""
     result = collected()
     if sys.argv[1:] == ["--renew"]:
         kept = {n: c for n, c in read().items() if n in result.skipped}

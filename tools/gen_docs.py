@@ -1,7 +1,7 @@
 """Generates documents and type stubs from the operators' records and other tables.
 
 python tools/gen_docs.py            write everything that changed
-python tools/gen_docs.py --check    name what is out of date; exit status 1 when anything is
+python tools/gen_docs.py --check    name the outdated files; exit status 1 if there are any
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SESSIONS = (
 
 
 def generated() -> dict[str, str]:
-    """Path below the root and text of every file that is generated, or has a part that is."""
+    """Path below the root and text of every file that is generated wholly or in part."""
     results = {**operators.pages(), **tables.codes(), **tables.scalars(), **tables.missing()}
     results |= tables.supported()
     results |= {**stubs.stub(), **pictures.residual(), **parts.pages()}
@@ -52,7 +52,7 @@ def generated() -> dict[str, str]:
 
 
 def page(name: str) -> str:
-    """A page whose programs, commands or both are run, with what they print."""
+    """A page whose programs, commands or both are run, with their output."""
     text = (ROOT / name).read_text(encoding="utf-8")
     text = EXTENSIONS.sub(lambda m: f"{m[1]}{tables.extensions()}{m[2]}", text)
     if name in PROGRAMS:
@@ -64,15 +64,15 @@ def page(name: str) -> str:
 
 
 def stale_pages(paths: set[str]) -> list[Path]:
-    """Pages of operators that are there no more."""
+    """Pages of operators that no longer exist."""
     return [p for p in (ROOT / "docs/operators").glob("*.md") if str(p.relative_to(ROOT)) not in paths]
 
 
 def main() -> int:
-    """Write or check; 0 when all is well."""
+    """Write or check; returns 0 if all files are current."""
     check = sys.argv[1:] == ["--check"]
     with tempfile.TemporaryDirectory() as folder:
-        os.environ["ANYRT_CACHE_DIR"] = folder  # examples are compiled, and leave nothing behind
+        os.environ["ANYRT_CACHE_DIR"] = folder  # examples are compiled, and leave no files behind
         files = generated()
     old = [name for name, text in files.items() if _read(ROOT / name) != text]
     gone = stale_pages(set(files))

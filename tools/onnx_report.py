@@ -1,8 +1,8 @@
 """Runs ONNX's backend tests through parser, plan, engine and context, and writes docs/onnx.md.
 
 python tools/onnx_report.py                    every test; docs/onnx.md
-python tools/onnx_report.py --only resize -v   those whose name holds it, with what is wrong
-python tools/onnx_report.py --op Resize -v     those that have the operator
+python tools/onnx_report.py --only resize -v   those whose name contains it, with their failures
+python tools/onnx_report.py --op Resize -v     those that contain the operator
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ LIMIT = 120  # seconds for a test
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """A model, and what its outputs are for its inputs."""
+    """A model, its inputs, and its expected outputs."""
 
     name: str
     kind: str
@@ -52,7 +52,7 @@ class Test:
 
 @dataclass(slots=True)
 class Result:
-    """What became of a test: "pass", or why not."""
+    """The result of a test: "pass", or the reason."""
 
     name: str
     kind: str
@@ -64,7 +64,7 @@ class Result:
 
 
 def tests() -> Iterator[Test]:
-    """All tests of the suite that come with the package."""
+    """All tests of the suite in the package."""
     from onnx.backend.test.loader import load_model_tests
 
     for kind in KINDS:
@@ -79,7 +79,7 @@ def tests() -> Iterator[Test]:
 
 
 def _arrays(values: object) -> list[object]:
-    """Tensors as arrays, of which some tests hold messages."""
+    """Tensors as arrays; some tests store them as messages."""
     return [numpy_helper.to_array(v) if isinstance(v, onnx.TensorProto) else v for v in values]
 
 
@@ -103,7 +103,7 @@ def _folder(model: onnx.ModelProto, folder: Path) -> tuple[list[object], list[ob
 
 
 def wrong(got: object, expected: object, rtol: float, atol: float) -> str:
-    """How an output differs from what is wanted; "" where it does not."""
+    """How an output differs from the expected one; "" if it does not."""
     if not isinstance(expected, np.ndarray | np.generic) or not isinstance(got, np.ndarray):
         return f"a {type(got).__name__} for a {type(expected).__name__}"
     if got.dtype != expected.dtype:
@@ -113,7 +113,7 @@ def wrong(got: object, expected: object, rtol: float, atol: float) -> str:
     if got.dtype.kind in "biu":
         return "" if np.array_equal(got, expected) else f"other integers: {_few(got)} for {_few(expected)}"
     if got.dtype.name == "bfloat16":
-        rtol = max(rtol, 2**-6)  # two units in the last place, as the suite's own runner allows
+        rtol = max(rtol, 2**-6)  # two units in the last place, as the suite's own runner permits
     a, b = got.astype(np.float64), np.asarray(expected).astype(np.float64)
     if np.allclose(a, b, rtol=rtol, atol=atol, equal_nan=True):
         return ""
@@ -126,7 +126,7 @@ def _few(x: np.ndarray) -> str:
 
 
 def tried(run: object, test: Test) -> str:
-    """ "pass", or why not."""
+    """ "pass", or the reason."""
 
     def late(number: int, frame: object) -> None:
         raise TimeoutError(f"more than {LIMIT} s")
@@ -141,7 +141,7 @@ def tried(run: object, test: Test) -> str:
             for name, g, w in zip((o.name for o in test.model.graph.output), got, outputs, strict=True):
                 if reported := wrong(g, w, test.rtol, test.atol):
                     return f"{name}: {reported}"
-    except Exception as error:  # a test that fails in any way is a line of the report
+    except Exception as error:  # any failure of a test becomes a line of the report
         if os.environ.get("TRACE"):
             traceback.print_exc()
         return f"{type(error).__name__}: {error}".splitlines()[0][:300]
@@ -179,18 +179,18 @@ def judged(test: Test, ort: bool) -> Result:
 
 
 def main() -> None:
-    """Run what the command line asks for."""
+    """Run the tests that the command line selects."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--only", default="", help="tests whose name holds this")
-    parser.add_argument("--op", default="", help="tests that have this operator")
+    parser.add_argument("--only", default="", help="tests whose name contains this")
+    parser.add_argument("--op", default="", help="tests that contain this operator")
     parser.add_argument("--part", default="0/1", help="i/n: every n-th test from the i-th on")
-    parser.add_argument("--json", help="keep the results in this file")
-    parser.add_argument("--ort", action="store_true", help="ONNX Runtime beside it")
-    parser.add_argument("--jobs", type=int, default=1, help="so many processes, over all tests")
-    parser.add_argument("--markdown", type=Path, help="write the page there; with --jobs")
-    parser.add_argument("-v", action="store_true", help="show what fails")
+    parser.add_argument("--json", help="write the results to this file")
+    parser.add_argument("--ort", action="store_true", help="run ONNX Runtime, too")
+    parser.add_argument("--jobs", type=int, default=1, help="number of processes, for all tests (default: 1)")
+    parser.add_argument("--markdown", type=Path, help="with --jobs: write the page to this file")
+    parser.add_argument("-v", action="store_true", help="show failures")
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
     first, step = map(int, asked.part.split("/"))
@@ -219,7 +219,7 @@ def _told(results: list[Result], ort: bool) -> None:
 
 
 def _parts(jobs: int, ort: bool) -> list[Result]:
-    """All tests, in processes of their own, since a test may take one down."""
+    """All tests, in separate processes, because a test may crash its process."""
     with tempfile.TemporaryDirectory() as folder:
         files = [Path(folder, f"{i}.json") for i in range(PARTS)]
         words = [
@@ -235,7 +235,7 @@ def _parts(jobs: int, ort: bool) -> list[Result]:
 
 
 def page(results: list[Result]) -> str:
-    """docs/onnx.md."""
+    """The page docs/onnx.md."""
     import onnxruntime
 
     import anyrt

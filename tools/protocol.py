@@ -1,7 +1,8 @@
-"""Makes src/anyrt/serve/protocol_pb.py of inference.proto: python tools/protocol.py (needs grpcio-tools).
+"""Generates src/anyrt/serve/protocol_pb.py from inference.proto: python tools/protocol.py (needs
+grpcio-tools).
 
-What is written is the protoc's description of the messages, not its Python, so that it runs with any protobuf
-and is put into a pool of its own.
+The file contains protoc's description of the messages, not its Python code, so that it works with any version
+of protobuf and in a separate descriptor pool.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def described() -> bytes:
 
 
 def text(description: bytes) -> str:
-    """The module that holds it."""
+    """The module that contains it."""
     lines = textwrap.wrap(base64.b85encode(description).decode(), 100)
     return HEAD + "\n".join(lines) + '\n"""\n'
 

@@ -1,14 +1,14 @@
-"""The net under a change of the compiler: the kernels of many networks for five machines, and their digests.
+"""Regression check for changes of the compiler: digests of the kernels of many networks for five machines.
 
-python -m tools.replay                 the quick set beside tests/replay.txt: what `make check` runs
-python -m tools.replay --renew         write tests/replay.txt anew
-python -m tools.replay --old HEAD~1    this tree beside another commit, or a folder: a diff of each kernel
+python -m tools.replay                 compare the quick set with tests/replay.txt, as `make check` does
+python -m tools.replay --renew         rewrite tests/replay.txt
+python -m tools.replay --old HEAD~1    compare with another commit, or a folder: a diff of each kernel
 python -m tools.replay --old ../older --full --only '^contractions/' --machines amx,here
-python -m tools.replay --list --full   names of networks
+python -m tools.replay --list --full   list the names of networks
 
-Machines are values: nothing is compiled or run, so AMX and NEON are lowered anywhere; `here` is the machine
-that we are on. Loops and LLVM text are compared in canonical form (tools/replays/canonical.py): names do not
-matter.
+Machines are values: nothing is compiled or run, so kernels for AMX and NEON are lowered on any machine;
+`here` is this machine. Loops and LLVM text are compared in canonical form (tools/replays/canonical.py): names
+do not matter.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ HELP = """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; 1 where kernels differ."""
+    """Run the command; returns 1 if kernels differ."""
     options = _parser().parse_args(arguments)
     names, machines = _names(options.only, options.full), options.machines.split(",")
     if not {*machines} <= {*MACHINES, HERE}:
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _names(pattern: str, full: bool) -> list[str]:
-    """The networks whose names match, of all or of the quick set."""
+    """The networks with matching names, of all or of the quick set."""
     networks = every()
     try:
         results = [n.name for n in (networks if full else quick(networks)) if re.search(pattern, n.name)]
@@ -64,20 +64,20 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m tools.replay", description=(__doc__ or "").partition("\n")[0]
     )
-    parser.add_argument("--full", action="store_true", help="all networks, not the quick set alone")
-    parser.add_argument("--only", default="", metavar="REGEX", help="networks whose name matches")
+    parser.add_argument("--full", action="store_true", help="all networks instead of the quick set")
+    parser.add_argument("--only", default="", metavar="REGEX", help="networks with a matching name")
     parser.add_argument("--machines", default=",".join(MACHINES), help="default: %(default)s; also: here")
     parser.add_argument("--jobs", type=int, default=2, help="processes (default: %(default)s)")
-    parser.add_argument("--renew", action="store_true", help="write tests/replay.txt anew")
-    parser.add_argument("--old", metavar="TREE", help="a folder or a commit: show how its kernels differ")
-    parser.add_argument("--llvm", action="store_true", help="with --old: LLVM text also where loops differ")
-    parser.add_argument("--names", action="store_true", help="with --old: only say which differ")
-    parser.add_argument("--list", action="store_true", help="names of networks")
+    parser.add_argument("--renew", action="store_true", help="rewrite tests/replay.txt")
+    parser.add_argument("--old", metavar="TREE", help="show the differences from a folder or a commit")
+    parser.add_argument("--llvm", action="store_true", help="with --old: show LLVM text also if loops differ")
+    parser.add_argument("--names", action="store_true", help="with --old: only list the kernels that differ")
+    parser.add_argument("--list", action="store_true", help="list the names of networks")
     return parser
 
 
 def _held(options: argparse.Namespace, names: Sequence[str], machines: Sequence[str]) -> int:
-    """The digests of this tree beside those of the file."""
+    """Compare the digests of this tree with those of the file."""
     results = {a.row.key: a.row for a in work.answers(ROOT, names, machines, options.jobs)}
     known = rows.read(FILE.read_text(), FILE.name) if FILE.exists() else {}
     whole = not options.only and not options.full and set(machines) == set(MACHINES)
@@ -92,7 +92,7 @@ def _held(options: argparse.Namespace, names: Sequence[str], machines: Sequence[
 
 
 def _beside(options: argparse.Namespace, names: Sequence[str], machines: Sequence[str]) -> int:
-    """This tree beside another one: what differs, and how."""
+    """Compare this tree with another one, and print the differences."""
     with trees.source_tree(options.old) as old:
         before, after = (
             {a.row.key: a.row for a in work.answers(tree, names, machines, options.jobs)}
@@ -107,7 +107,7 @@ def _beside(options: argparse.Namespace, names: Sequence[str], machines: Sequenc
 
 
 def _show(old: Path, names: Sequence[str], machines: Sequence[str], llvm: bool) -> None:
-    """How the kernels of networks differ."""
+    """Print how the kernels of networks differ."""
     both = (work.answers(tree, names, machines, 1, texts=True) for tree in (old, ROOT))
     for before, after in zip(*both, strict=True):
         said = rows.difference(before.row, after.row)

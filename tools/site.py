@@ -1,7 +1,7 @@
 """Builds the documentation site: `make site` writes it to build/site, without the network.
 
-The pages are README.md, docs/ and the API reference of docgen/reference.py. Links that leave these pages, to
-examples and sources, become plain text of the file's name.
+The pages are README.md, docs/ and the API reference of docgen/reference.py. Links from these pages to
+examples and sources become plain text with the file's name.
 """
 
 from __future__ import annotations

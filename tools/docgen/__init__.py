@@ -1,1 +1,1 @@
-"""What tools/gen_docs.py generates, one module for each kind of page."""
+"""Generators of documents for tools/gen_docs.py, one module for each kind of page."""

@@ -1,7 +1,7 @@
-"""Code blocks of Markdown that are programs: run in order in one namespace, each followed by what it prints.
-What a block writes goes to a folder that is thrown away.
+"""Markdown code blocks with programs: they run in order in one namespace, and each is followed by its output.
+Files that a block writes go to a temporary folder.
 
-A fenced block marked `python` is run; if the next fenced block is marked `text`, that is its output.
+A fenced block marked `python` is run; if the next fenced block is marked `text`, it holds the output.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-ASIDE = "TensorRT would refuse this network"  # a warning with the time, of what a page is about
+ASIDE = "TensorRT would refuse this network"  # a warning with the time, on pages about warnings
 BLOCK = re.compile(r"^```(python|text)\n(.*?)^```$", re.M | re.S)
 
 
 def with_outputs(text: str, name: str) -> str:
-    """`text` with every `text` block replaced by what the `python` block before it prints."""
+    """`text` with every `text` block replaced by the output of the `python` block before it."""
     environment = dict(os.environ)
     try:
         return _with_outputs(text, name)
-    finally:  # a program that sets a variable sets it for its own page
+    finally:  # environment variables that a program sets apply to its own page only
         os.environ.clear()
         os.environ.update(environment)
 
@@ -41,7 +41,7 @@ def _with_outputs(text: str, name: str) -> str:
         else:
             parts.append(f"```text\n{printed}```")
     os.environ.clear()
-    os.environ.update(environment)  # one page sets variables
+    os.environ.update(environment)  # some pages set environment variables
     return "".join([*parts, text[at:]])
 
 

@@ -1,10 +1,10 @@
-"""Sessions in Markdown: programs that are saved, and commands with what they print.
+"""Markdown sessions: saved programs, and commands with their output.
 
-A fenced block marked `python net.py` is saved under that name in a folder of its own. In one marked
-`console`, each line that begins with "$ " is a command that runs there, and the lines behind it are what it
-prints. A command of `make` is what the Makefile runs for it, at the root. Times differ from run to run: of
-them only the words around them count. What kernels look like differs from machine to machine: all others
-run as on the one that the sizes of pieces were measured on, with the instructions that any x86-64 has.
+A fenced block marked `python net.py` is saved under that name in a temporary folder. In a block marked
+`console`, each line that begins with "$ " is a command that runs there, and the lines after it are its
+output. For a `make` command, the Makefile's recipe runs at the root. Times differ between runs, so only the
+words around them are compared. Kernels differ between machines: commands run as on the machine for which the
+sizes of pieces were measured, with the instructions that any x86-64 has.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from anyrt.core.machine import REFERENCE
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```(python (?P<name>[\w.]+)|console)\n(?P<body>.*?)^```$", re.M | re.S)
-# Phases of a build, figures of time, when it was, and how much of a float's last digits differs.
+# Phases of a build, times, dates, and the last digits of floats.
 UNSTEADY = re.compile(
     r"(?<=made in ).*|\d[\d.,]*(?= ?(?:ms|s|times)\b)|\d\d/\d\d/\d{4}-\d\d:\d\d:\d\d|\d\.\d+e-\d\d"
 )
@@ -29,7 +29,7 @@ SECONDS = 120  # a command that takes longer hangs
 
 
 def replayed(text: str, folder: Path) -> str:
-    """`text` with what its commands print now, where that says something else."""
+    """`text` with the current output of its commands, where it differs."""
     parts, at = [], 0
     for match in BLOCK.finditer(text):
         parts.append(text[at : match.start("body")])
@@ -43,19 +43,19 @@ def replayed(text: str, folder: Path) -> str:
 
 
 def steady(text: str) -> str:
-    """`text` without what differs from run to run, and without what aligns that."""
+    """`text` without the parts that differ between runs, and without their alignment."""
     return re.sub(" +", " ", UNSTEADY.sub("#", text))
 
 
 def _commands(body: str) -> Iterator[tuple[str, str]]:
-    """Each command, with what stands below it."""
+    """Each command, with the lines below it."""
     for piece in re.split(r"^\$ ", body, flags=re.M)[1:]:
         command, _, printed = piece.partition("\n")
         yield command, printed
 
 
 def _printed(command: str, before: str, folder: Path) -> str:
-    """The command, and what it prints; what stood there where only times differ."""
+    """The command and its output; the old output if only times differ."""
     now = _run(command, folder)
     return f"$ {command}\n{before if steady(before) == steady(now) else now}"
 

@@ -16,7 +16,7 @@ from anyrt.ops._record import AnyOp, AttrSpec, Case, Kind
 from anyrt.prims.const import Blob
 
 MOST_ELEMENTS = 64
-LONG = 60  # characters of an argument that has a line of its own
+LONG = 60  # an argument with more characters gets its own line
 ANY_RANGE = tuple(f.default for f in fields(Case) if f.name in ("low", "high"))  # no particular one
 SIMPLE = {DataType.FLOAT, DataType.INT32, DataType.INT64, DataType.BOOL}
 HEAD = """import numpy as np
@@ -48,7 +48,8 @@ def example(op: AnyOp) -> str:
 
 
 def _awkwardness(op: AnyOp, case: AnyCase) -> tuple[bool | int, ...]:
-    """Least for the case that reads best: floats, few elements but not too few, nothing special."""
+    """A rank that is least for the most readable case: floats, few elements but not too few, no special
+    values."""
     shapes = [s for s in case.shapes if s is not None]
     elements = [prod(s) for s in shapes] or [1]
     values = [getattr(case.attrs, s.name) for s in op.specs()]
@@ -133,7 +134,7 @@ def _add(op: AnyOp, case: AnyCase, names: list[str]) -> str:
 
 
 def _value(spec: AttrSpec, case: AnyCase) -> object:
-    """An attribute of the case, or what stands for it."""
+    """An attribute of the case as source text."""
     value = getattr(case.attrs, spec.name)
     if value is not None or spec.from_attr is None:
         return value
@@ -142,7 +143,7 @@ def _value(spec: AttrSpec, case: AnyCase) -> object:
 
 
 def _settings(op: AnyOp, case: AnyCase, names: list[str]) -> Iterator[str]:
-    """What no argument of the method says: attributes, and operands that may be left out."""
+    """Settings other than the method's arguments: attributes, and optional operands."""
     settings = {dict(op.methods[0].renamed).get(p, p) for p in op.methods[0].params} | {
         n for n, _ in op.methods[0].fixed
     }
@@ -183,6 +184,6 @@ def _literal(spec: AttrSpec, value: object) -> str:
 
 
 def _period(elements: list[float]) -> int:
-    """After how many elements they come again, where that saves many; else their number."""
+    """The period of repeating elements, if that shortens the program much; otherwise their number."""
     repeated = (n for n in range(1, len(elements) - 6) if elements[n:] == elements[:-n])
     return next(repeated, len(elements))

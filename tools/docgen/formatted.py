@@ -1,4 +1,4 @@
-"""Programs as `ruff` wants them."""
+"""Programs formatted by `ruff`."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import sys
 
 
 def formatted(text: str, name: str) -> str:
-    """The text of a file of this name."""
+    """The formatted text of a file of this name."""
     return _through(["format"], text, name)
 
 
 def sorted_imports(text: str, name: str) -> str:
-    """The same with its imports in order."""
+    """The same with sorted imports."""
     return _through(["check", "--fix-only", "--select", "I"], text, name)
 
 

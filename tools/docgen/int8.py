@@ -1,4 +1,4 @@
-"""What int8 means to an operator, from its record: numbers to compute with, or codes to move."""
+"""The semantics of int8 for an operator, from its record: codes to compute with, or codes to move."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ MOVED = (
 
 
 def int8_text(op: AnyOp) -> str:
-    """A paragraph; nothing for an operator that takes no int8, makes another type of it, or has scales as
-    operands."""
+    """A paragraph; empty for an operator that accepts no int8, has an output of another type, or has scales
+    as operands."""
     if op.coded:
         return ""
     cases = [c for c in op.cases() if DataType.INT8 in c.dtypes]

@@ -34,7 +34,7 @@ def page_name(op: AnyOp) -> str:
 
 
 def title(op: AnyOp) -> str:
-    """What the operator is called in text."""
+    """The operator's title in text."""
     return op.title
 
 
@@ -46,7 +46,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def index(more: Sequence[tuple[str, str]]) -> str:
-    """The list of all pages; `more`: lines of those that are no operator's."""
+    """The list of all pages; `more`: lines for pages other than operators'."""
     rows = [(f"[{title(op)}]({page_name(op)}.md)", _first_sentence(op.doc)) for op in ALL_OPS]
     rows += more
     head = NOTE.format("the operators' records") + "# Operators\n\n"
@@ -74,14 +74,14 @@ def _adding(op: AnyOp) -> str:
 
 
 def signature_text(method: object) -> str:
-    """The parameters of a method, as a program sees them."""
+    """The parameters of a method, as a program passes them."""
     signature = inspect.signature(method)  # type: ignore[arg-type]  # made in api.methods
     parameters = [p for p in signature.parameters.values() if p.name != "self"]
     return MEMBER.sub(r"\1", str(signature.replace(parameters=parameters)).replace("'", ""))
 
 
 def attributes(op: AnyOp) -> str:
-    """The table of attributes; empty where there are none."""
+    """The table of attributes; empty if there are none."""
     rows = [(f"`{s.name}`", annotation(s), default(op, s), s.doc + notes(s)) for s in op.specs()]
     return table(("attribute", "type", "default", "meaning"), rows) if rows else ""
 

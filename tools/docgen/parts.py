@@ -1,4 +1,4 @@
-"""A page for each part of a network that has layers at its borders: loops and conditionals."""
+"""A page for each network part with boundary layers: loops and conditionals."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def pages() -> dict[str, str]:
 
 
 def rows() -> list[tuple[str, str]]:
-    """A line for each in the list of operators."""
+    """A line for each page in the list of operators."""
     return [(f"[{_title(name)}]({name}.md)", _doc(name).split(". ", 1)[0]) for name in PAGES]
 
 

@@ -1,5 +1,5 @@
-"""The API reference of the site, from the objects at run time, since layer classes are generated and a static
-reader of the source finds none of them."""
+"""The API reference of the site, generated from the objects at run time: layer classes are generated, so a
+static reader of the source cannot find them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Type stubs of the names that are made when they are first asked for: `anyrt/__init__.pyi`.
+"""Type stubs of the names that are created on first access: `anyrt/__init__.pyi`.
 
-Layer classes and `add_*` methods do not stand in any source file, so that editors and mypy cannot see them.
+Layer classes and `add_*` methods are in no source file, so editors and mypy cannot see them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from anyrt.ops import BORDERS, OPS
 from anyrt.ops._record import AnyOp, AttrSpec, Kind
 from docgen.formatted import formatted, sorted_imports
 
-# `bool` is the name of an element type in this module.
+# In this module, `bool` is the name of an element type.
 BOOL = re.compile(r"\bbool\b")
 STUB = "src/anyrt/__init__.pyi"
 REFINED = {"Builder", "INetworkDefinition", *PARTS}
@@ -74,7 +74,7 @@ def _imports(objects: dict[str, object]) -> Iterator[str]:
 
 
 def _is_derived(x: object) -> bool:
-    """Classes that are made from operators' records."""
+    """Whether a class is generated from an operator's record."""
     return isinstance(x, type) and x.__module__ == "anyrt"
 
 
@@ -125,7 +125,7 @@ def _properties(op: AnyOp) -> Iterator[str]:
 
 
 def _read(spec: AttrSpec) -> str:
-    # Getters show weights as arrays, but for the types that NumPy lacks.
+    # Getters return weights as arrays, except for types that NumPy lacks.
     return "NDArray[Any]" if spec.kind is Kind.WEIGHTS else BOOL.sub("bool_", annotation(spec))
 
 

@@ -1,4 +1,4 @@
-"""Pages that are tables: error codes, scalar functions, supported and missing names."""
+"""Pages with tables: error codes, scalar functions, supported and missing names."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def supported() -> dict[str, str]:
 
 
 def works() -> str:
-    """Its tables."""
+    """The tables of that page."""
     rows = [
         (f"[{title(op)}](operators/{page_name(op)}.md)", _methods(op), _types(op), _modes(op))
         for op in OPS.values()
@@ -145,7 +145,7 @@ def works() -> str:
 
 
 def extensions() -> str:
-    """The sentences of operators' texts about what TensorRT does not document."""
+    """The sentences in operators' texts about behaviour that TensorRT does not document."""
     rows = [
         (f"[{title(op)}](operators/{page_name(op)}.md)", _about_extensions(op.doc)) for op in OPS.values()
     ]
@@ -158,7 +158,7 @@ def _about_extensions(doc: str) -> str:
 
 
 def missing() -> dict[str, str]:
-    """The page of names that are missing."""
+    """The page of missing names."""
     layers = [(f"`{m}`", _code(LAYERS[m][0].split()), LAYERS[m][1]) for m in _waiting()]
     others = [(t.title, _code(t.names), t.do) for t in OTHERS]
     removed = [
@@ -180,7 +180,7 @@ def missing() -> dict[str, str]:
 
 
 def _waiting() -> list[str]:
-    """The methods of layers that have no operator."""
+    """The methods of layers that no operator implements."""
     return sorted(set(LAYERS) - {m.name for op in OPS.values() for m in op.methods})
 
 
@@ -189,7 +189,7 @@ def _code(names: Iterable[str]) -> str:
 
 
 def _some(names: tuple[str, ...]) -> str:
-    """The first names, and how many there are besides."""
+    """The first names, and the number of the others."""
     rest = len(names) - SHOWN
     return _code(names) if rest <= 1 else f"{_code(names[:SHOWN])} and {rest} more"
 
@@ -199,7 +199,7 @@ def _methods(op: AnyOp) -> str:
 
 
 def _types(op: AnyOp) -> str:
-    """Those of the operand that takes most, of those that must be there where any must."""
+    """The types of the operand that accepts most; required operands only, if there are any."""
     if not op.inputs:
         return "those of its weights"
     most = max((x.dtypes for x in [x for x in op.inputs if x.required] or op.inputs), key=len)

@@ -1,4 +1,4 @@
-"""The page of errors by code: what each means, the message that a test provokes, and what to do."""
+"""The page of errors by code: meaning, the message that a test provokes, and the cure."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Random graphs, ONNX models, rules and files against AnyRT: `python -m tools.fuzz --help`."""
+"""Random graphs, ONNX models, rules and files for AnyRT: `python -m tools.fuzz --help`."""

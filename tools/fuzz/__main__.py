@@ -1,19 +1,18 @@
-"""`make fuzz`: an hour of random cases; it goes on where the last one ended.
+"""`make fuzz`: an hour of random cases; it continues where the last run ended.
 
 python -m tools.fuzz                             all parts in turn, for an hour
 python -m tools.fuzz --seconds 600 --parts models,rules
-python -m tools.fuzz --cases rules --first 17 --last 18    these seeds, once more
+python -m tools.fuzz --cases rules --first 17 --last 18    repeat these seeds
 
-graphs     graphs of primitives: native code beside the interpreter
-rules      rules run backwards: graphs that must be equal
-bits       products with weights of 2, 4 and 8 bits, on four machines, between pages that may not be touched
-models     ONNX models by a generator, beside onnx's reference and ONNX Runtime
-plans, calls, files   changed plans, calls in any order, changed models: errors with names, no crash
-nnsmith    models by NNSmith, where it is installed
+graphs     graphs of primitives: native code compared with the interpreter
+rules      inverted rules: graphs that must be equal
+bits       products with weights of 2, 4 and 8 bits, on four machines, between protected pages
+models     generated ONNX models, compared with onnx's reference and ONNX Runtime
+plans, calls, files   changed plans, calls in any order, changed models: errors with codes, no crash
+nnsmith    models by NNSmith, if it is installed
 
-Each part runs in processes of its own, which may die. Seeds are printed, and kept in fuzz/seeds.json;
-what went wrong is a line there in found.jsonl, with the cause where causes.py knows one. What it finds
-becomes a test."""
+Each part runs in separate processes, which may crash. Seeds are printed, and stored in fuzz/seeds.json; each
+failure is a line in fuzz/found.jsonl, with the cause if causes.py knows it. Every failure becomes a test."""
 
 from __future__ import annotations
 
@@ -47,7 +46,7 @@ LIMIT = 5.0  # seconds for a case, on average
 
 
 def one(part: str, seed: int) -> str:
-    """What is wrong with a case; "" where nothing is."""
+    """The failure of a case; "" if there is none."""
     match part:
         case "graphs":
             from tools.fuzz import graphs
@@ -65,11 +64,11 @@ def one(part: str, seed: int) -> str:
             from tools.fuzz import foreign
 
             return foreign.wrong(seed)
-    raise SystemExit(f"no part is called {part}; there are {', '.join(TURN)}")
+    raise SystemExit(f"got part {part!r}, wanted one of {', '.join(TURN)}")
 
 
 def cases(part: str, first: int, last: int) -> None:
-    """Tries seeds and prints a line of JSON before and after each one."""
+    """Try seeds and print a line of JSON before and after each one."""
     for seed in range(first, last):
         print(json.dumps([part, seed, None]), flush=True)
         try:
@@ -127,7 +126,7 @@ def failures(part: str, first: int, last: int) -> list[dict[str, object]]:
 
 
 def fuzz(parts: list[str], seconds: float) -> int:
-    """All parts in turn until the time is up; how much was found."""
+    """Run all parts in turn until the time is up; returns the number of failures."""
     FOLDER.mkdir(exist_ok=True)
     state = FOLDER / "seeds.json"
     seeds: dict[str, int] = json.loads(state.read_text()) if state.exists() else {}
@@ -148,7 +147,7 @@ def fuzz(parts: list[str], seconds: float) -> int:
                 print("  ", *(f"{k}={v}" for k, v in row.items() if v and k != "part"), flush=True)
             seeds[part], count = last, count + len(odd)
             write_text(state, json.dumps(seeds))
-    print(f"{count} found; next seeds: {seeds}; all that was found is in {FOLDER / 'found.jsonl'}")
+    print(f"{count} found; next seeds: {seeds}; all failures are in {FOLDER / 'found.jsonl'}")
     return count
 
 
@@ -158,7 +157,7 @@ def main() -> int:
     )
     parser.add_argument("--seconds", type=float, default=3600)
     parser.add_argument("--parts", default=",".join(TURN))
-    parser.add_argument("--cases", help="seeds of this part alone, in this process")
+    parser.add_argument("--cases", help="try seeds of this part only, in this process")
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--last", type=int, default=1)
     asked = parser.parse_args()
@@ -167,7 +166,7 @@ def main() -> int:
         return 0
     parts = asked.parts.split(",")
     if "nnsmith" in parts and importlib.util.find_spec("nnsmith") is None:
-        print("nnsmith: not installed, so that its models are left out (pip install 'nnsmith[onnx]')")
+        print("nnsmith is not installed; its models are skipped (pip install 'nnsmith[onnx]')")
         parts.remove("nnsmith")
     return 1 if fuzz(parts, asked.seconds) else 0
 

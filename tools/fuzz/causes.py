@@ -1,6 +1,6 @@
-"""Why a result of AnyRT differs from that of onnx's reference: what is known, each with a test.
+"""Known causes of differences between AnyRT and onnx's reference, each with a test.
 
-`cause(row)` is the text, and "" where no cause is known: then AnyRT is to be mended.
+`cause(row)` returns the text, or "" if no cause is known: then AnyRT has a bug.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _refused(code: str) -> Callable[[Row], bool]:
 
 
 def _ort_refuses(row: Row) -> bool:
-    """ONNX Runtime takes the model and refuses these inputs."""
+    """ONNX Runtime accepts the model and rejects these inputs."""
     return row["sizes"] == 1 and re.match(r"Fail|InvalidArgument|RuntimeException", row["ort"]) is not None
 
 
@@ -46,7 +46,7 @@ def _short_of_lengths(row: Row) -> bool:
 
 
 def _of_cubic_borders(row: Row) -> bool:
-    """A GridSample of cubic weights that repeats the outermost elements."""
+    """A GridSample with cubic weights that repeats the outermost elements."""
     if row["kind"] != "node" or row["op"] != "GridSample":
         return False
     nodes = [n for n in grow(row["seed"]).model.graph.node if n.op_type == "GridSample"]
@@ -63,7 +63,7 @@ def _misfit_updates(row: Row) -> bool:
 
 
 def _misfit_grids(row: Row) -> bool:
-    """A GridSample of other inputs with more or fewer grids than images."""
+    """A GridSample of second inputs with more or fewer grids than images."""
     if row["op"] != "GridSample" or not _refused("AR103")(row):
         return False
     case = grow(row["seed"])
@@ -150,7 +150,7 @@ CAUSES: list[tuple[str, Callable[[Row], bool]]] = [
 ]  # fmt: skip
 
 
-# What was mended after the run that the page shows, and what it was.
+# Bugs fixed after the run that the page shows.
 MENDED = {
     5311: "Sin, Cos and Tan of float32 beyond 2³¹ were those of 0",
     6575: "Mod of floats lost digits where the quotient is beyond 2⁴⁷, and gave NaN where it is infinite",
@@ -162,5 +162,5 @@ MENDED = {
 
 
 def cause(row: Row) -> str:
-    """Why the row is no fault of AnyRT's; "" where that is not known."""
+    """Why the difference is no bug of AnyRT; "" if unknown."""
     return next((text for text, holds in CAUSES if holds(NOTHING | row)), "")

@@ -1,12 +1,12 @@
-"""Products with weights of 2, 4 and 8 bits: code for four machines beside the interpreter, with pages behind
-all that kernels read and write which may not be touched.
+"""Products with weights of 2, 4 and 8 bits: code for four machines compared with the interpreter, with a
+protected page after each buffer that kernels read or write.
 
-wrong(17)                                       # "" where nothing is wrong with the case of this seed
+wrong(17)                                       # "" if the case of this seed is right
 differs(Case("avx2", 4, 32, 3, "codes", True, 4), 17)
-python -m tools.fuzz.few_bits < cases.json      # these, a line each; what is wrong with them is printed
+python -m tools.fuzz.few_bits < cases.json      # these, a line each; prints the differences
 
-Weights, their scales and zero points end with a line of cache, inputs and outputs with their last element:
-what reads or writes beyond ends this process.
+Weights, their scales and zero points end with a cache line, inputs and outputs with their last element: an
+access past the end crashes this process.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import numpy as np
 from onnx import ModelProto, NodeProto, helper, numpy_helper
 
 import anyrt
-import anyrt.passes  # whose modules say how many codes are few
+import anyrt.passes  # their modules define how many codes are few
 from anyrt.backends import loader
 from anyrt.backends.cpu.processors import Level
 from anyrt.compiler import driver
@@ -67,20 +67,20 @@ class Case(NamedTuple):
 
 
 def cases(machines: Sequence[str] = MACHINES) -> list[Case]:
-    """All that there are: those whose weights have one scale for each row are plain."""
+    """All existing cases: weights with one scale per row are plain."""
     forms = product(machines, BITS, BLOCKS, ROWS, ZEROS, (False, True), LEVELS)
     result = (Case(*form) for form in forms)
     return [c for c in result if c.size or not (c.turned or c.level or c.zeros == "numbers")]
 
 
 def wrong(seed: int) -> str:
-    """How the kernels of a seed differ; "" where they do not."""
+    """How the kernels of a seed differ; "" if they do not."""
     here = MACHINES if emulated.unicorn else MACHINES[:-1]
     return differs(random.Random(seed).choice(cases(here)), seed)
 
 
 def differs(case: Case, seed: int) -> str:
-    """What a case differs by from the interpreter, kernel by kernel and as a whole; "" where it does not."""
+    """How a case differs from the interpreter, kernel by kernel and as a whole; "" if it does not."""
     with _on(case.machine), _all_stay_codes():
         target, device = loader.target(), loader.device()
         lowered, closed = _apart(_model(case, np.random.default_rng(seed)), target, device)
@@ -101,14 +101,14 @@ def differs(case: Case, seed: int) -> str:
 
 
 def _is_endless(case: Case, result: Mismatch) -> bool:
-    """True for what is infinite instead of NaN where rows are int8: a block's scale that is infinite
-    multiplies the block's sum, not its products, which infinities of both signs would be among."""
+    """Whether a result may be infinite instead of NaN for int8 rows: an infinite scale multiplies the block's
+    sum, not its products, which might include infinities of both signs."""
     at = result.element
     return case.level == 4 and at is not None and "inf" in at.got and at.expected.startswith("nan")
 
 
 def _on(machine: str) -> AbstractContextManager[Any]:  # Any: what is entered is not asked
-    """What asks for the processor finds this one."""
+    """Replace the processor of this machine by this one."""
     if machine == "neon":
         return emulated.emulated(emulated.SDOT)
     return (
@@ -120,7 +120,7 @@ def _on(machine: str) -> AbstractContextManager[Any]:  # Any: what is entered is
 
 @contextmanager
 def _all_stay_codes() -> Iterator[None]:
-    """Few weights are as good as numbers; here they stay codes, however few there are."""
+    """Keep codes for any number of weights; by default, few weights become numbers."""
     fold, split = (sys.modules[f"anyrt.passes.{name}"] for name in ("fold_constants", "split_codes"))
     with patch.object(fold, "SMALL", 1), patch.object(split, "SMALL", 1):
         yield
@@ -130,7 +130,7 @@ def _all_stay_codes() -> Iterator[None]:
 
 
 def _model(case: Case, dice: np.random.Generator) -> ModelProto:
-    """One product, of odd sizes where blocks let them be so."""
+    """One product, of odd sizes where blocks permit them."""
     results = int(dice.choice([16, 32, 64, 96])) if dice.random() < 0.3 else 2 * int(dice.integers(1, 40)) + 1
     terms = int(dice.integers(max(8, case.size), 2 * case.size + 150)) | 1
     nodes, weights = (_in_blocks if case.size else _in_rows)(case, results, terms, dice)
@@ -168,7 +168,7 @@ def _in_blocks(
 def _in_rows(
     case: Case, results: int, terms: int, dice: np.random.Generator
 ) -> tuple[list[NodeProto], dict[str, Any]]:  # Any: arrays
-    """DequantizeLinear with a scale for each row of the weights. Rows of words are whole ones."""
+    """DequantizeLinear with a scale for each row of the weights. Rows consist of whole words."""
     terms, half = terms | 1, 1 << (case.bits - 1)
     weights: dict[str, Any] = {
         "c": dice.integers(-half, half, (results, terms)).astype(CODES[case.bits]),
@@ -186,7 +186,7 @@ def _in_rows(
 def _apart(
     model: ModelProto, target: Any, device: Any
 ) -> tuple[Lowered, list[int]]:  # Any: those of the machine
-    """The kernels of a model for the machine, and where behind each constant a page begins."""
+    """The kernels of a model for the machine, and the positions where a protected page follows a constant."""
     builder = anyrt.Builder(anyrt.Logger())
     network = builder.create_network()
     with anyrt.strict():
@@ -207,7 +207,7 @@ def _apart(
 
 @dataclass(slots=True)
 class _Pages:
-    """Memory in front of a page that is not to be touched."""
+    """Memory that ends at a protected page."""
 
     space: mmap.mmap
     begin: int
@@ -215,7 +215,7 @@ class _Pages:
 
     @staticmethod
     def of(nbytes: int) -> _Pages:
-        """Room for so many bytes."""
+        """Allocate this many bytes."""
         size = -(-nbytes // PAGE) * PAGE
         space = mmap.mmap(-1, size + PAGE)
         begin = ctypes.addressof(ctypes.c_char.from_buffer(space))
@@ -234,8 +234,8 @@ class _Pages:
 
 @contextmanager
 def _guarded(trial: Trial, closed: Sequence[int]) -> Iterator[None]:
-    """All memory of a trial in front of such pages, `closed` among the constants; what is in it then is the
-    trial's afterwards."""
+    """All memory of a trial at the end of such pages, with `closed` positions among the constants; the trial
+    then owns the content."""
     moved = []
     for block in trial.blocks.values():
         used = block.nbytes - GUARD

@@ -1,4 +1,4 @@
-"""Models by NNSmith (https://github.com/ise-uiuc/nnsmith), judged as ours are."""
+"""Models by NNSmith (https://github.com/ise-uiuc/nnsmith), judged like generated ones."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ MOST_NODES = 8
 
 
 def wrong(seed: int) -> str:
-    """What is wrong with a model of NNSmith's, and the file that keeps the model; "" where nothing is.
+    """The failure of an NNSmith model, and the file of the model; "" if there is none.
 
-    The file is needed: one seed gives several models, as the solver that NNSmith asks for sizes answers
-    by what it was asked before, and by time."""
+    The file is needed because one seed yields several models: the solver that NNSmith uses for sizes depends
+    on its earlier queries, and on time."""
     try:
         proto = model(seed)
     except RuntimeError as error:  # of PyTorch
-        if "can't allocate memory" in str(error):  # NNSmith bounds tensors, not the weights beside them
+        if "can't allocate memory" in str(error):  # NNSmith bounds tensors, not the weights next to them
             return ""
         raise
     reported = differs(proto, seed)
@@ -40,7 +40,7 @@ def wrong(seed: int) -> str:
 
 
 def differs(proto: ModelProto, seed: int) -> str:
-    """What is wrong with a model, with values for its inputs by a seed; "" where nothing is."""
+    """The failure of a model for random inputs from a seed; "" if there is none."""
     dice = random.Random(seed)
     feeds = {x.name: values(dice, *_array(x), "usual") for x in proto.graph.input}
     verdict = judge.judged(Case(seed, "nnsmith", "usual", proto, (feeds,)))
@@ -48,13 +48,13 @@ def differs(proto: ModelProto, seed: int) -> str:
 
 
 def _array(x: ValueInfoProto) -> tuple[tuple[int, ...], str]:
-    """Shape and type of an input, which has sizes that are numbers."""
+    """Shape and type of an input with static dimensions."""
     of = x.type.tensor_type
     return tuple(d.dim_value for d in of.shape.dim), NAMES[helper.tensor_dtype_to_np_dtype(of.elem_type)]
 
 
 def model(seed: int) -> ModelProto:
-    """A model of NNSmith's that begins with a seed."""
+    """A model that NNSmith generates from a seed."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import torch
@@ -62,7 +62,7 @@ def model(seed: int) -> ModelProto:
         from nnsmith.materialize import Model
 
         kind = Model.init("onnx", "cpu")
-        # PyTorch's exporter by torch.export refuses all of NNSmith's models, which look at their elements.
+        # PyTorch's exporter by torch.export rejects all of NNSmith's models, which inspect their elements.
         traced = functools.partial(torch.onnx.export, dynamo=False)
         with mock.patch.object(torch.onnx, "export", traced):
             opset = _operators(kind)
@@ -76,9 +76,9 @@ def model(seed: int) -> ModelProto:
 
 @functools.cache
 def _operators(kind: Any) -> Any:
-    """Those of NNSmith's operators that can be exported, which it tries once and writes to a file."""
+    """The NNSmith operators that can be exported; NNSmith tries them once and writes the list to a file."""
     from nnsmith import narrow_spec
 
-    logging.disable(logging.WARNING)  # it tells each one that cannot
+    logging.disable(logging.WARNING)  # it reports each one that cannot
     with mock.patch.object(narrow_spec, "NNSMITH_CACHE_DIR", str(CACHE)):
         return narrow_spec.auto_opset(kind)

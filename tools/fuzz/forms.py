@@ -1,4 +1,5 @@
-"""What models are made of: a form adds an operator with drawn types, sizes and attributes, and what it reads.
+"""The building blocks of models: a form adds an operator with random types, sizes and attributes, and its
+operands.
 
 FORMS["Conv"](grower)
 """
@@ -30,7 +31,7 @@ FOLDS = [
     "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2",
     "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare",
 ]  # fmt: skip
-# Attributes of operators with one input, and what they may be; None leaves the default.
+# Attributes of operators with one input, and their values; None leaves the default.
 SHAPED: dict[str, dict[str, tuple[Any, ...]]] = {
     "Elu": {"alpha": (None, *NUMBERS)},
     "Selu": {"alpha": (None, *NUMBERS), "gamma": (None, *NUMBERS)},
@@ -56,7 +57,7 @@ ALONG = {
 
 
 def form(name: str) -> Callable[[Form], Form]:
-    """Registers a form under the operator that it is for."""
+    """Register a form for its operator."""
 
     def keep(built: Form) -> Form:
         FORMS[name] = built
@@ -70,7 +71,7 @@ def drawn(g: Grower, table: dict[str, tuple[Any, ...]]) -> dict[str, Any]:
 
 
 def kinds(g: Grower, op: str) -> list[str]:
-    """The types that an operator takes; those of a model before its opset are none."""
+    """The types that an operator accepts in the model's opset."""
     try:
         result = g.types(op)
     except Exception:
@@ -160,7 +161,7 @@ def _div(g: Grower) -> None:
 
 
 def _divisor(g: Grower, x: Tensor) -> Tensor:
-    """Integers that are not 0, as that is undefined, nor −1, which has no answer for the least one."""
+    """Integers other than 0, which is undefined, and −1, whose quotient of the least integer overflows."""
     if x.type in FLOATS:
         return g.like(x)
     y = values(g.dice, [1 if g.some(0.3) else n for n in x.shape], x.type, "usual")
@@ -219,7 +220,7 @@ def _clip(g: Grower) -> None:
 def _cast(g: Grower) -> None:
     x = g.tensor(list(NUMPY))
     to = g.pick(*NUMPY)
-    if x.type in FLOATS and to in INTS:  # what does not fit is undefined
+    if x.type in FLOATS and to in INTS:  # out-of-range values are undefined
         info, wide = np.iinfo(NUMPY[to]), x.array.astype(np.float64)
         if not np.all((wide > info.min - 1) & (wide < float(info.max))):
             raise Unfit("undefined")
@@ -436,7 +437,7 @@ def _squeeze(g: Grower) -> None:
     ones = [a for a, n in enumerate(x.shape) if n == 1]
     if g.open and not ones:
         raise Unfit("nothing to squeeze")
-    some = g.dice.sample(ones, g.int(int(g.open), len(ones)))  # which axes are 1 would be open
+    some = g.dice.sample(ones, g.int(int(g.open), len(ones)))  # it would be unknown which axes are 1
     g.node(
         "Squeeze", [x, g.operand(np.array([a - g.pick(0, x.rank) for a in some], np.int64))] if some else [x]
     )
@@ -451,7 +452,7 @@ def _unsqueeze(g: Grower) -> None:
 
 
 def _index(g: Grower, size: int, shape: Any, unique: bool = False) -> Tensor:
-    """Positions of an axis, from either end."""
+    """Positions on an axis, from either end."""
     if size == 0:
         raise Unfit("no positions")
     count = int(np.prod(shape))
@@ -515,7 +516,7 @@ def _scatter_elements(g: Grower) -> None:
     shape = [g.int(1, max(n, 1)) for n in x.shape]
     if 0 in x.shape or (x.type == "bool" and how not in (None, "none")):
         raise Unfit("nothing to combine")
-    if how in (None, "none"):  # where several go to one place, none is the last one
+    if how in (None, "none"):  # the order of several updates of one position is undefined
         shape = [1] * x.rank
         shape[axis] = g.int(1, x.shape[axis])
     unique = how in (None, "none")

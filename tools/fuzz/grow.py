@@ -1,8 +1,7 @@
-"""ONNX models that follow from a seed: `grow(seed)`.
+"""Random ONNX models from seeds: `grow(seed)`.
 
-A model has one form of `forms.py` for certain, which the seed counts through, and up to four more. Each
-node is one that onnx's reference can evaluate and that onnx's checker accepts; another one takes the
-place of those it refuses."""
+A model contains one form of `forms.py`, which follows from the seed, and up to four more. onnx's reference
+can evaluate each node and onnx's checker accepts it; rejected nodes are replaced."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ NUMPY: dict[str, Any] = {
 }  # fmt: skip
 ONNX = {name: getattr(TensorProto, name.upper()) for name in NUMPY}
 NAMES = {np.dtype(t): name for name, t in NUMPY.items()}
-TRIES = 12  # nodes that are drawn where one is wanted
+TRIES = 12  # attempts to add one node
 MOST = 4096  # elements of a tensor
 WINDOWED = ("Conv", "ConvTranspose", "ConvInteger", "MaxPool", "AveragePool", "LpPool")
 MOODS = ("usual", "usual", "usual", "ties", "small", "large", "ends")
@@ -46,7 +45,7 @@ CONTEXTS = {opset: _context(opset) for opset in OPSETS}
 
 
 class Unfit(Exception):
-    """What was drawn does not go together."""
+    """The random choices do not fit together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +70,7 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A model, what it was drawn as, and inputs for it: of one size, or of two."""
+    """A model, its form, and inputs for it: of one size, or of two."""
 
     seed: int
     form: str
@@ -81,7 +80,7 @@ class Case:
 
 
 def values(dice: random.Random, shape: Sequence[int], kind: str, mood: str) -> Array:
-    """Elements of a type: usual ones, such as lie between two, small or large ones, or those at its ends."""
+    """Elements of a type: usual ones, halfway cases, small or large ones, or those at its ends."""
     rng = np.random.default_rng(dice.getrandbits(32))
     dtype, shape = NUMPY[kind], tuple(shape)
     if kind == "bool":
@@ -126,12 +125,12 @@ def values(dice: random.Random, shape: Sequence[int], kind: str, mood: str) -> A
 
 @dataclass(slots=True)
 class Grower:
-    """A model while it grows, and the dice."""
+    """A model under construction, and the random choices."""
 
     dice: random.Random
     opset: int
     mood: str
-    open: bool  # whether its inputs have open sizes
+    open: bool  # whether its inputs have dynamic dimensions
     nodes: list[NodeProto] = field(default_factory=list)
     tensors: dict[str, Tensor] = field(default_factory=dict)
     results: list[str] = field(default_factory=list)
@@ -157,7 +156,7 @@ class Grower:
         return self.dice.randrange(-rank, rank)
 
     def axes(self, rank: int, least: int = 1) -> list[int]:
-        """Different axes, some counted from the end."""
+        """Distinct axes, some counted from the end."""
         if rank < least:
             raise Unfit("few axes")
         chosen = self.dice.sample(range(rank), self.int(least, rank))
@@ -172,7 +171,7 @@ class Grower:
     # ---- tensors
 
     def input(self, kind: str, shape: Sequence[int], mood: str | None = None, fixed: bool = False) -> Tensor:
-        """A new input of the model; its sizes are open, where those of the model are, but `fixed` ones."""
+        """A new input of the model. If the model is dynamic, so are its dimensions, except `fixed` inputs."""
         name = f"x{len(self.inputs)}"
         sizes = [
             f"{name}_{i}" if self.open and not fixed and self.some(0.6) else n for i, n in enumerate(shape)
@@ -193,7 +192,7 @@ class Grower:
         return self._keep(name, np.asarray(array) if is_array else np.array(array, NUMPY[kind]))
 
     def operand(self, array: Array | Sequence[int] | int | float, kind: str = "int64") -> Tensor:
-        """A constant, or now and then an input that a run gives."""
+        """A constant, or occasionally an input of the model."""
         known = self.constant(array, kind)
         if self.some(0.85):
             return known
@@ -218,7 +217,8 @@ class Grower:
         shape: Sequence[int] | None = None,
         fixed: bool = False,
     ) -> Tensor:
-        """What the model has computed, where it fits, or a new tensor: of `fixed` sizes, or open ones."""
+        """A tensor that the model has computed, if one fits, or a new tensor, with `fixed` or dynamic
+        dimensions."""
         results = [
             t for n in self.results[-3:] for t in [self.tensors[n]]
             if t.type in kinds and low <= t.rank <= high and (shape is None or t.shape == tuple(shape))
@@ -229,7 +229,7 @@ class Grower:
         return self.fresh(self.dice.choice(list(kinds)), shape, None, fixed)
 
     def like(self, x: Tensor, mood: str | None = None) -> Tensor:
-        """A tensor that x may be combined with: of equal sizes, or some of them 1, or of fewer axes."""
+        """A tensor that broadcasts with x: of equal sizes, or some of them 1, or with fewer axes."""
         if self.some(0.2):
             same = [self.tensors[n] for n in self.results if self.tensors[n].type == x.type]
             if same:
@@ -248,7 +248,7 @@ class Grower:
     # ---- nodes
 
     def types(self, op: str) -> list[str]:
-        """The types of the first tensor that an operator takes, of those that models here have."""
+        """The types of the first tensor that an operator accepts, among those of these models."""
         schema = onnx.defs.get_schema(op, self.opset)
         letter = schema.inputs[0].type_str
         names = next(
@@ -264,7 +264,8 @@ class Grower:
         inside: Sequence[Tensor] = (),
         **attributes: Any,
     ) -> tuple[Tensor, ...]:
-        """A new node, and its results; `inside`: what its branches read. Raises `Unfit` where onnx cannot."""
+        """Add a node, and return its results; `inside`: tensors that its branches read. Raises `Unfit` if
+        onnx cannot evaluate it."""
         names = [f"t{len(self.results) + i}" for i in range(outputs)]
         arguments = {k: v for k, v in attributes.items() if v is not None and v != []}
         node = helper.make_node(op, ["" if x is None else x.name for x in inputs], names, **arguments)
@@ -283,7 +284,7 @@ class Grower:
 
 
 def grow(seed: int) -> Case:
-    """The model of a seed. Versions of onnx and NumPy have a part in it, which the report names."""
+    """The model of a seed. It depends on the versions of onnx and NumPy, which the report names."""
     from tools.fuzz.forms import FORMS
 
     dice = random.Random(seed)
@@ -300,7 +301,7 @@ def grow(seed: int) -> Case:
 
 
 def _grown(model: Grower, names: Sequence[str]) -> None:
-    """The model with one form more, or as it was."""
+    """The model with one form more, or unchanged."""
     from tools.fuzz.forms import FORMS
 
     for _ in range(TRIES):
@@ -332,7 +333,7 @@ def _checked(model: Grower) -> None:
 def proto(model: Grower, outputs: Sequence[str]) -> ModelProto:
     """The model with these outputs."""
     used = {name for node in model.nodes for name in node.input}
-    for node in model.nodes:  # what branches and bodies read of the model around them
+    for node in model.nodes:  # tensors of the model that branches and bodies read
         used |= {n for a in node.attribute if a.HasField("g") for inner in a.g.node for n in inner.input}
     inputs = [
         helper.make_tensor_value_info(n, ONNX[model.tensors[n].type], model.symbols[n])
@@ -355,7 +356,7 @@ def _case(model: Grower, seed: int, form: str) -> Case | None:
 
 
 def _other_sizes(model: Grower, whole: ModelProto) -> dict[str, Array] | None:
-    """Inputs of other sizes, which the reference takes, too."""
+    """Inputs of other sizes, which the reference accepts, too."""
     sizes: dict[str, int] = {}
     feeds = {}
     for x in whole.graph.input:

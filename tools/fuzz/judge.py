@@ -1,26 +1,26 @@
-"""Whether AnyRT computes what a model says: `judged(case)`.
+"""Whether AnyRT computes a model correctly: `judged(case)`.
 
-The model runs twice: as it is, and with all of its tensors as outputs. In the second run each node is
-judged alone: the reference computes it in double precision from what AnyRT gave its inputs, so that
-errors do not add up. In the first run outputs are compared with those of the second one, within what the
-errors allowed to each node make of them. Tolerances depend on the type of a tensor and on how many terms
-an element sums, and on nothing that was seen:
+The model runs twice: unchanged, and with all of its tensors as outputs. In the second run each node is
+judged separately: the reference computes it in double precision from AnyRT's values of its inputs, so
+errors do not accumulate. The outputs of the first run are compared with those of the second one, within the
+effect of the errors that each node may have. Tolerances depend on the type of a tensor and on the number of
+terms that an element sums, and not on observed errors:
 
-* integers and bools are equal; a number that was rounded to an integer may be the neighbour if it lay
-  between two;
-* floats may differ by `UNITS` of their type, and by what `DRIFT` of the type that they are computed in
-  makes of the node's inputs, times the root of the number of terms: of sums, what it makes of the sum of
-  the terms' magnitudes;
-* the nodes that a Loop holds, and those of the function that ONNX defines Attention as, have results of half
-  types (`STEPPED`): half a unit of the type for each, times the root of the number of terms, in the place of
-  that drift; all other nodes round their own results alone;
-* results of RNN, GRU and LSTM are sums of products of gates, which lie between −1 and 1: each turn may be off
-  by a unit of what it computes in, times the largest state;
-* sums and products may be anything where the magnitudes of their terms are beyond the type that they are
-  computed in: this is listed as a difference, with that cause;
-* Gelu may be off by the drift times x, since 1 + erf cancels, as does 1 + tanh in its place;
-* logarithms may be off by the drift times the largest magnitude, since what they are of may be near 1;
-* no number is asked for more than the least normal one of its type.
+* integers and bools are equal; a number that was rounded to an integer may be the neighbour if it was a
+  halfway case;
+* floats may differ by `UNITS` of their type, and by the effect of the `DRIFT` of the type that they are
+  computed in on the node's inputs, times the root of the number of terms: for sums, by its effect on the sum
+  of the terms' magnitudes;
+* the nodes in a Loop, and those of the function that ONNX defines Attention as, have results of half types
+  (`STEPPED`): half a unit of the type for each, times the root of the number of terms, instead of that drift;
+  all other nodes round only their own results;
+* results of RNN, GRU and LSTM are sums of products of gates, which lie between −1 and 1: each iteration may
+  be off by a unit of the type that it computes in, times the largest state;
+* sums and products may be anything if the magnitudes of their terms exceed the type that they are computed
+  in: this is listed as a difference, with that cause;
+* Gelu may be off by the drift times x, since 1 + erf cancels, as does 1 + tanh, which replaces it;
+* logarithms may be off by the drift times the largest magnitude, since their operands may be near 1;
+* no number must be more accurate than the least normal one of its type.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ SQUARES = {"ReduceL2", "ReduceSumSquare"}
 PRODUCTS = {"ReduceProd"}
 LIMIT = 120  # seconds for a model
 LOGARITHMS = {"LogSoftmax", "ReduceLogSumExp", "ReduceLogSum"}
-# Nodes in the body of a Loop, and those of the function that ONNX defines Attention as, round what they give.
+# Nodes in the body of a Loop, and those of the function that ONNX defines Attention as, round their results.
 STEPPED = {"Attention", "Loop"}
 
 
@@ -73,7 +73,7 @@ class Verdict:
     op: str = ""
     message: str = ""
     ort: str = ""
-    sizes: int = 0  # which of the inputs
+    sizes: int = 0  # the index of its inputs
 
 
 def judged(case: Case) -> Verdict:
@@ -83,7 +83,7 @@ def judged(case: Case) -> Verdict:
     )
     out = Verdict(case.seed, case.form, case.mood, case.model.opset_import[0].version,
                   [n.op_type for n in graph.node], types)  # fmt: skip
-    signal.alarm(LIMIT)  # ends the process, which counts as a difference
+    signal.alarm(LIMIT)  # an abort of the process, which counts as a difference
     for out.sizes, feeds in enumerate(case.feeds):
         with np.errstate(all="ignore"):
             _judge(case.model, feeds, out)
@@ -119,7 +119,7 @@ def _judge(model: ModelProto, feeds: Mapping[str, Array], out: Verdict) -> None:
 
 
 def marked(model: ModelProto, types: Mapping[str, Array]) -> ModelProto:
-    """The model with all tensors as outputs, which are of these types."""
+    """The model with all tensors as outputs, which have these types."""
     whole = ModelProto()
     whole.CopyFrom(model)
     have = {x.name for x in model.graph.output}
@@ -130,7 +130,7 @@ def marked(model: ModelProto, types: Mapping[str, Array]) -> ModelProto:
 
 
 def _differences(node: NodeProto, held: Mapping[str, Array], opset: int) -> list[tuple[str, str, str]]:
-    """What is wrong with a node's results: (tensor, in words, kind)."""
+    """The differences of a node's results: (tensor, description, kind)."""
     feeds = oracles.reads(node, held)
     typed = oracles.evaluate(node, feeds, opset)
     expected = oracles.exact(node, feeds, opset, typed)
@@ -153,8 +153,8 @@ def _differences(node: NodeProto, held: Mapping[str, Array], opset: int) -> list
 def _beyond(
     node: NodeProto, feeds: Mapping[str, Array], opset: int, typed: list[Array], n: int, bad: Array
 ) -> bool:
-    """Whether the magnitudes of the terms of all these results have sums, or products, that the type which
-    they are computed in does not hold: then what is infinite, or cancels, depends on their order."""
+    """Whether, for all of these results, sums or products of the terms' magnitudes exceed the type that they
+    are computed in: then infinities and cancellations depend on the order of the terms."""
     if typed[n].dtype.kind in "iu" and node.op_type in SQUARES:
         most = np.iinfo(typed[n].dtype).max
         return bool((np.abs(feeds[node.input[0]].astype(np.float64)).max(initial=0) ** 2 > most).all())
@@ -167,8 +167,8 @@ def _beyond(
 
 
 def _mean(node: NodeProto, feeds: Mapping[str, Array], result: Array) -> tuple[NodeProto, int]:
-    """The node, or one whose results are sums over a number of terms, and that number."""
-    if node.op_type == "AveragePool":  # with what lies outside as zeros, all windows have as many
+    """The node, or an equivalent one whose results are sums of a number of terms, and that number."""
+    if node.op_type == "AveragePool":  # with zeros for elements outside, all windows have as many
         attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute} | {
             "count_include_pad": 1
         }
@@ -180,7 +180,7 @@ def _mean(node: NodeProto, feeds: Mapping[str, Array], result: Array) -> tuple[N
 
 
 def _equal(got: Array, want: Array, typed: Array, room: Array | float = 0.0) -> Array:
-    """Which elements are as wanted: `want` in double precision, `typed` rounded by the reference."""
+    """Which elements are accepted: `want` in double precision, `typed` rounded by the reference."""
     if got.dtype.kind in "biu":
         near = np.abs(got.astype(np.float64) - typed.astype(np.float64)) <= room
         return np.asarray((got == typed) | (near if got.dtype.kind != "b" else room > 0))
@@ -189,7 +189,7 @@ def _equal(got: Array, want: Array, typed: Array, room: Array | float = 0.0) -> 
     top = float(info.max)
     over = (
         np.abs(b) * (1 + UNITS[got.dtype.name] * float(info.eps)) + room > top
-    )  # what rounds beyond the type
+    )  # values whose rounding exceeds the type
     same = (a == b) | (np.isnan(a) & np.isnan(b)) | (over & np.isinf(a) & (np.sign(a) == np.sign(b)))
     allowed = UNITS[got.dtype.name] * float(info.eps) * np.abs(b) + float(info.tiny) + room
     return np.asarray(same | (np.abs(a - b) <= allowed))
@@ -198,7 +198,8 @@ def _equal(got: Array, want: Array, typed: Array, room: Array | float = 0.0) -> 
 def room(
     node: NodeProto, feeds: dict[str, Array], opset: int, typed: list[Array], expected: list[Array]
 ) -> list[Array]:
-    """What each result may differ beside its own rounding: what small changes of the inputs make of it."""
+    """The permitted difference of each result besides its own rounding: the effect of small changes of the
+    inputs."""
     terms = max((x.size for x in feeds.values()), default=1)
     scale = 4 * math.sqrt(max(1, terms))
     moved = [np.zeros(y.shape) for y in expected]
@@ -223,14 +224,15 @@ def room(
         moved = [np.maximum(m, gate) for m in moved]
     if node.op_type == "Resize" and typed[0].dtype.kind in "iu":
         moved = [_between(node, feeds, opset)]
-    if node.op_type in LOGARITHMS:  # of what is near 1
+    if node.op_type in LOGARITHMS:  # of operands near 1
         most = max((float(np.abs(x[np.isfinite(x)]).max(initial=1)) for x in changed.values()), default=1.0)
         moved = [np.maximum(m, drift * most) for m in moved]
     return [np.ceil(m) if t.dtype.kind in "iub" else m for m, t in zip(moved, typed, strict=True)]
 
 
 def _summed(node: NodeProto, feeds: Mapping[str, Array], opset: int, typed: list[Array]) -> list[Array]:
-    """What a drift of the terms' magnitudes makes of each sum, whatever cancels there; 0 for what is none."""
+    """The effect of a drift of the terms' magnitudes on each sum, regardless of cancellations; 0 for other
+    operators."""
     if node.op_type not in SUMS:
         return [np.zeros(y.shape) for y in typed]
     drift = max((_drift(node, x.dtype) for x in feeds.values() if x.dtype.name in DRIFT), default=0.0)
@@ -239,7 +241,7 @@ def _summed(node: NodeProto, feeds: Mapping[str, Array], opset: int, typed: list
 
 
 def _between(node: NodeProto, feeds: Mapping[str, Array], opset: int) -> Array:
-    """1 where what is rounded to an integer lies between two, as far as float32 can tell."""
+    """1 for halfway cases of a rounding to integers, as far as float32 can distinguish them."""
     wide = {n: x.astype(np.float64) if n == node.input[0] else x for n, x in feeds.items()}
     (result,) = oracles.evaluate(node, wide, opset)
     room = DRIFT["float32"] * 4 * np.abs(wide[node.input[0]]).max(initial=1.0)
@@ -247,7 +249,8 @@ def _between(node: NodeProto, feeds: Mapping[str, Array], opset: int) -> Array:
 
 
 def _gate(node: NodeProto, feeds: Mapping[str, Array], typed: list[Array], expected: list[Array]) -> float:
-    """What units of the gates of all turns make; whatever the layout, turns are one of the first two axes."""
+    """The effect of units of the gates over all iterations; in every layout, one of the first two axes is the
+    iterations."""
     states = [feeds[name] for name in node.input[5:7] if name] + expected
     held = [np.abs(x[np.isfinite(x)].astype(np.float64)).max(initial=1.0) for x in states]
     return float(max(feeds[node.input[0]].shape[:2]) * ml_dtypes.finfo(typed[0].dtype).eps * max(held))
@@ -255,12 +258,12 @@ def _gate(node: NodeProto, feeds: Mapping[str, Array], typed: list[Array], expec
 
 def _drift(node: NodeProto, dtype: np.dtype[Any]) -> float:
     if node.op_type in STEPPED and dtype in oracles.HALVES:
-        return float(ml_dtypes.finfo(dtype).eps) / 8  # scaled by 4 and the root of the terms at least
+        return float(ml_dtypes.finfo(dtype).eps) / 8  # scaled by at least 4 and the root of the terms
     return DRIFT[dtype.name]
 
 
 def _changed(feeds: Mapping[str, Array], by: float, draw: int) -> dict[str, Array]:
-    """The inputs in double precision, each float off by so much: all up, all down, or any of them."""
+    """The inputs in double precision, each float changed by this much: all up, all down, or at random."""
     rng = np.random.default_rng(draw)
     out = {}
     for name, x in feeds.items():
@@ -275,7 +278,7 @@ def _changed(feeds: Mapping[str, Array], by: float, draw: int) -> dict[str, Arra
 def _magnitudes(
     node: NodeProto, feeds: Mapping[str, Array], opset: int, typed: list[Array], least: float = 0.0
 ) -> list[Array]:
-    """The sums of the magnitudes of what is summed; of factors the product of those above 1."""
+    """The sums of the magnitudes of the terms; for factors, the product of those above 1."""
     absolute = {
         n: np.maximum(np.abs(x.astype(np.float64)), least) if x.dtype.name in DRIFT else x
         for n, x in feeds.items()
@@ -298,7 +301,7 @@ def _fused(
     every: Mapping[str, Array],
     out: Verdict,
 ) -> None:
-    """Whether outputs are what they are when all tensors are outputs."""
+    """Whether outputs are the same as when all tensors are outputs."""
     for x in model.graph.output:
         a, b = few[x.name], every[x.name]
         if a.dtype != b.dtype or a.shape != b.shape:
@@ -353,7 +356,7 @@ def _words(got: Array, want: Array, bad: Array, feeds: Mapping[str, Array]) -> s
 
 
 def _ort_says(model: ModelProto, feeds: Mapping[str, Array]) -> str:
-    """What ONNX Runtime makes of a whole model: as the reference, or not, or why it refuses it."""
+    """ONNX Runtime's result for a whole model: equal to the reference, different, or its error."""
     result = oracles.onnxruntime(model, feeds)
     if isinstance(result, str):
         return result
@@ -368,7 +371,8 @@ def _ort_says(model: ModelProto, feeds: Mapping[str, Array]) -> str:
 def _in_float32(
     node: NodeProto, feeds: Mapping[str, Array], opset: int, got: Array, expected: Array, name: str
 ) -> bool:
-    """Whether ONNX Runtime, which has none of float64, agrees in float32, and not with `wanted`."""
+    """Whether ONNX Runtime, which does not support it in float64, agrees in float32, and not with
+    `wanted`."""
     narrow = {n: x.astype(np.float32) if x.dtype == np.float64 else x for n, x in feeds.items()}
     model = oracles.alone(node, narrow, oracles.evaluate(node, narrow, opset), opset)
     actual = oracles.onnxruntime(model, narrow)
@@ -379,7 +383,7 @@ def _in_float32(
 
 
 def _ort_of(node: NodeProto, held: Mapping[str, Array], opset: int, name: str) -> str:
-    """What ONNX Runtime makes of one node: whom it agrees with."""
+    """ONNX Runtime's result for one node: with which result it agrees."""
     feeds = oracles.reads(node, held)
     typed = oracles.evaluate(node, feeds, opset)
     expected = oracles.exact(node, feeds, opset, typed)

@@ -1,9 +1,9 @@
-"""Generated ONNX models through AnyRT, onnx's reference and ONNX Runtime, in a process that may die.
+"""Generated ONNX models with AnyRT, onnx's reference and ONNX Runtime, in a process that may crash.
 
-python -m tools.fuzz.models models.jsonl 0 5000    these seeds, in twenty minutes; goes on where it ended
+python -m tools.fuzz.models models.jsonl 0 5000    these seeds, in twenty minutes; continues where it ended
 run(range(5000), Path("models.jsonl"), seconds=3600)
 
-Each model is a line of a file; seeds that it has are not tried again.
+Each model is a line of a file; its seeds are not tried again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BATCH = 200  # seeds of one process
 
 
 def run(seeds: Iterable[int], file: Path, seconds: float = float("inf")) -> int:
-    """Judges all seeds that the file has not, until the time is up; how many are left."""
+    """Judge all seeds that are not in the file until the time is up; returns how many are left."""
     end = time.monotonic() + seconds
     left = [seed for seed in seeds if seed not in {row["seed"] for row in rows(file)}]
     while left and time.monotonic() < end:
@@ -87,7 +87,7 @@ def _worker(file: Path, seconds: float, seeds: Iterable[int]) -> None:
 
 
 def main() -> int:
-    """Judges the seeds that the command line names."""
+    """Judge the seeds that the command line names."""
     file, first, last = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     run(range(first, last), file)
     results = [row for row in rows(file) if first <= row["seed"] < last]

@@ -1,8 +1,8 @@
-"""What others compute for the nodes of a model: onnx's reference, in double precision where it can, and ONNX
-Runtime.
+"""Other implementations' results for the nodes of a model: onnx's reference, in double precision where
+possible, and ONNX Runtime.
 
-`evaluate(node, feeds, opset)` is the reference in the types of the node; `exact(node, feeds, opset)` the
-same in double precision, before its results are rounded to their types."""
+`evaluate(node, feeds, opset)` runs the reference in the types of the node; `exact(node, feeds, opset)` runs
+it in double precision, before its results are rounded to their types."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ AS_TYPED = {
     "Identity",
     "QLinearMatMul",
 }
-# They compute float64 in float32 where an attribute, or its default, says so; AnyRT in float64.
+# They compute float64 in float32 if an attribute, or its default, says so; AnyRT computes in float64.
 STASHED = {
     "LayerNormalization": "stash_type",
     "GroupNormalization": "stash_type",
@@ -50,14 +50,14 @@ def evaluate(node: NodeProto, feeds: Mapping[str, Array], opset: int) -> list[Ar
         if node.op_type in SHAPES:
             return [SHAPES[node.op_type](*feeds.values())]
         result = ReferenceEvaluator(model, new_ops=[_GridSample]).run(None, dict(feeds))
-    if node.op_type == "Loop":  # the reference joins what turns give; ONNX has a new first axis
+    if node.op_type == "Loop":  # the reference concatenates; ONNX stacks on a new first axis
         result[1] = np.reshape(result[1], (int(feeds[node.input[0]]), *np.shape(result[0])))
     return [np.asarray(x) for x in result]
 
 
 def _with_borders(node: NodeProto, feeds: Mapping[str, Array]) -> NodeProto:
-    """A pool of SAME borders with these written out: the reference puts the odd one at the wrong end; and one
-    of VALID borders without the word: with it the reference forgets dilations when it counts windows."""
+    """A pool with explicit padding instead of SAME, because the reference puts the odd element at the wrong
+    end; and instead of VALID, with which the reference ignores dilations when it counts windows."""
     attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
     same = attributes.get("auto_pad", b"")
     kept = {k: v for k, v in attributes.items() if k not in ("auto_pad", "ceil_mode")}
@@ -81,7 +81,8 @@ def _with_borders(node: NodeProto, feeds: Mapping[str, Array]) -> NodeProto:
 
 
 def _cut(node: NodeProto, feeds: Mapping[str, Array]) -> dict[str, Array]:
-    """What a Pad reads, without the elements that negative borders take away, which the reference refuses."""
+    """The operand of a Pad without the elements that negative padding removes, which the reference
+    rejects."""
     results = dict(feeds)
     if node.op_type != "Pad" or len(node.input) < 2 or results[node.input[1]].min(initial=0) >= 0:
         return results
@@ -95,7 +96,7 @@ def _cut(node: NodeProto, feeds: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def alone(node: NodeProto, feeds: Mapping[str, Array], results: list[Array | None], opset: int) -> ModelProto:
-    """The model of one node."""
+    """The model of a single node."""
     inputs = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
               for n, x in feeds.items()]  # fmt: skip
     outputs = [
@@ -112,8 +113,8 @@ def alone(node: NodeProto, feeds: Mapping[str, Array], results: list[Array | Non
 def exact(
     node: NodeProto, feeds: Mapping[str, Array], opset: int, typed: list[Array], moved: bool = False
 ) -> list[Array]:
-    """The results of one node as exact as double precision gives them, where `typed` are those in its types;
-    `moved`: its inputs are in double precision already."""
+    """The results of one node as exact as double precision permits; `typed` are those in its types; `moved`:
+    its inputs are already in double precision."""
     if node.op_type in OWN and typed[0].dtype.kind not in "iu":
         wide = [x.astype(np.float64) for x in feeds.values()]
         with np.errstate(all="ignore"):
@@ -181,7 +182,7 @@ def _mean_variance(attributes: Mapping[str, Any], x: Array) -> Array:
 
 
 def _local_response(attributes: Mapping[str, Any], x: Array) -> Array:
-    """The reference takes as many channels as there are images."""
+    """The reference uses as many channels as there are images."""
     size, channels = attributes["size"], x.shape[1]
     before, behind = (size - 1) // 2, size // 2
     sums = np.stack(
@@ -211,7 +212,8 @@ def _one_hot(attributes: Mapping[str, Any], indices: Array, depth: Array, pair: 
 
 
 def _determinant(attributes: Mapping[str, Any], x: Array) -> Array:
-    """The reference eliminates, and loses digits near the end of float64; of what is infinite it is taken."""
+    """The reference eliminates, and loses digits near the end of float64; it is used for infinite
+    elements."""
     result = np.linalg.det(x)
     for at in np.ndindex(x.shape[:-2]):
         if np.isfinite(x[at]).all():
@@ -220,7 +222,7 @@ def _determinant(attributes: Mapping[str, Any], x: Array) -> Array:
 
 
 def _exact_determinant(rows: list[list[Fraction]]) -> Fraction:
-    """By the first row, and what is left of the others."""
+    """Expansion along the first row."""
     if not rows:
         return Fraction(1)
     parts = ((-1) ** k * n * _exact_determinant([r[:k] + r[k + 1 :] for r in rows[1:]])
@@ -247,7 +249,8 @@ OWN = {
 
 
 def _in_double(coefficients: Callable[..., Array]) -> Callable[..., Array]:
-    """An attribute is a float32 in the reference, and positions are numbers of Python, which follow it."""
+    """An attribute is a float32 in the reference, and positions are Python numbers, which inherit its
+    precision."""
     return lambda ratio, scale=None, A=-0.75: coefficients(ratio, scale, float(A))
 
 
@@ -256,7 +259,7 @@ op_resize._cubic_coeffs_antialias = _in_double(op_resize._cubic_coeffs_antialias
 
 
 def _in_double_too(attention: Callable[..., Any]) -> Callable[..., Any]:
-    """The reference takes the root of a scale in float32."""
+    """The reference computes the root of a scale in float32."""
 
     def compute(*arguments: Any, scale: Any = None, **named: Any) -> Any:
         return attention(*arguments, scale=None if scale is None else float(scale), **named)
@@ -278,13 +281,13 @@ class _GridSample(GridSample):
         )
 
 
-_GridSample.__name__ = "GridSample"  # by which it is found
-# Of these the reference gives arrays of wrong shapes.
+_GridSample.__name__ = "GridSample"  # onnx finds the class by this name
+# For these the reference returns arrays of wrong shapes.
 SHAPES = {"GlobalMaxPool": lambda x: x.max(tuple(range(2, x.ndim)), keepdims=True)}
 
 
 def chain(model: ModelProto, feeds: Mapping[str, Array]) -> dict[str, Array]:
-    """All tensors of a model, each rounded to its type as soon as it is there."""
+    """All tensors of a model, each rounded to its type immediately."""
     held: dict[str, Array] = {x.name: numpy_helper.to_array(x) for x in model.graph.initializer} | dict(feeds)
     opset = model.opset_import[0].version
     for node in model.graph.node:
@@ -296,7 +299,7 @@ def chain(model: ModelProto, feeds: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def reads(node: NodeProto, held: Mapping[str, Array]) -> dict[str, Array]:
-    """What a node reads, its branches included."""
+    """The tensors that a node reads, including its branches."""
     names = [*node.input, *(n for a in node.attribute if a.HasField("g") for x in a.g.node for n in x.input)]
     return {name: held[name] for name in names if name and name in held}
 
@@ -307,7 +310,7 @@ def rounded(x: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def onnxruntime(model: ModelProto, feeds: Mapping[str, Array]) -> dict[str, Array] | str:
-    """All outputs, or why there are none."""
+    """All outputs, or the error."""
     import onnxruntime as ort
 
     options = ort.SessionOptions()

@@ -1,6 +1,7 @@
-"""docs/generated_models.md: what became of generated models.
+"""Writes docs/generated_models.md, the results of generated models.
 
-python -m tools.fuzz.page 2f9b78c.jsonl 5ad10b1.jsonl    results, each file named by the commit that gave them
+python -m tools.fuzz.page 2f9b78c.jsonl 5ad10b1.jsonl    results; each file is named by the commit that was
+run
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ FILE = Path(__file__).resolve().parents[2] / "docs" / "generated_models.md"
 
 
 def page(rows: list[causes.Row], runs: list[str]) -> str:
-    """The page for rows of results; `runs`: what was run when, in words."""
+    """The page for rows of results; `runs`: descriptions of the runs."""
     seeds = sorted(row["seed"] for row in rows)
     wrong = sorted((row for row in rows if row["kind"] != "same"), key=lambda row: (row["op"], row["seed"]))
     reported = Counter(causes.cause(row) or "**ours, or not known**" for row in wrong)
@@ -73,7 +74,7 @@ def _cell(text: str) -> str:
 
 
 def together(files: list[Path]) -> tuple[list[causes.Row], list[str]]:
-    """The last row of each seed, and what was run when."""
+    """The last row of each seed, and descriptions of the runs."""
     rows: dict[int, causes.Row] = {}
     runs = []
     for file in files:
@@ -92,7 +93,7 @@ def together(files: list[Path]) -> tuple[list[causes.Row], list[str]]:
 
 
 def main() -> int:
-    """Writes the page; 1 where a difference has no known cause."""
+    """Write the page; returns 1 if a difference has no known cause."""
     rows, runs = together([Path(name) for name in sys.argv[1:]])
     write_text(FILE, page(rows, runs))
     unknown = [row["seed"] for row in rows if row["kind"] != "same" and not causes.cause(row)]

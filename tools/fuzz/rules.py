@@ -1,9 +1,9 @@
-"""Rules run backwards: graphs of what rules make, and the same graphs with each rule undone, must be equal.
+"""Inverted rules: graphs of the results of rules, and the same graphs with each rule undone, must be equal.
 
-Two graphs grow side by side. A step draws a rule and an example of what it finds; one graph gets that,
-the other one what the rule makes of it, on the same operands, which steps before have made where the
-types fit. Then the interpreter gives the same for both, bit for bit where all rules are exact, and native
-code of the first graph, which all passes have changed again, gives what the second one says."""
+Two graphs grow in parallel. A step draws a rule and an example that the rule matches; one graph gets the
+example, the other one the rule's result for it, on the same operands, which are results of earlier steps if
+the types fit. Then the interpreter returns the same for both, bit for bit if all rules are exact, and native
+code of the first graph after all passes agrees with the second one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STEPS = 5
 
 
 def wrong(seed: int) -> str:
-    """How the two graphs of a seed differ; "" where they do not."""
+    """How the two graphs of a seed differ; "" if they do not."""
     result, built, exact, names = pair(random.Random(seed))
     rng = random.Random(seed)
     feeds = {name: special(value, rng) for name, value in built.inputs}
@@ -52,7 +52,7 @@ def wrong(seed: int) -> str:
 
 
 def pair(dice: random.Random) -> tuple[Graph, Graph, bool, list[str]]:
-    """A graph of what rules find, one of what they make, whether all are exact, and their names."""
+    """A graph of examples, one of the rules' results, whether all rules are exact, and their names."""
     pool: list[tuple[Value, Value]] = []
     params: dict[str, Value] = {}
     names, exact = [], True

@@ -10,11 +10,11 @@ from onnx import TensorProto, helper
 from tools.fuzz.forms import drawn, form, kinds
 from tools.fuzz.grow import FLOATS, NUMPY, ONNX, Grower, Tensor, Unfit, values
 
-SUMMED = ("usual", "small", "ties")  # whose sums do not cancel inf
+SUMMED = ("usual", "small", "ties")  # their sums do not cancel inf
 
 
 def weight(g: Grower, kind: str, shape: Any) -> Tensor:
-    """Weights, now and then from an input."""
+    """Weights, occasionally from an input."""
     mood = g.pick(*SUMMED)
     return g.input(kind, shape, mood, True) if g.some(0.25) else g.constant(values(g.dice, shape, kind, mood))
 
@@ -57,7 +57,7 @@ def _einsum(g: Grower) -> None:
 
 
 def _windows(g: Grower, rank: int, pool: bool) -> dict[str, Any]:
-    """Attributes of windows, as many as there are places."""
+    """Attributes of windows for this many spatial axes."""
     more: dict[str, Any] = {"kernel_shape": [g.int(1, 3) for _ in range(rank)]}
     if g.some():
         more["strides"] = [g.int(1, 3) for _ in range(rank)]
@@ -314,7 +314,7 @@ def _recurrent(op: str, gates: int) -> None:
         x = g.tensor([kind], 3, 3, (steps, batch, size))
         w, r = (weight(g, kind, (many, gates * hidden, n)) for n in (size, hidden))
         b = weight(g, kind, (many, 2 * gates * hidden)) if g.some() else None
-        lengths = None  # which the reference does not look at
+        lengths = None  # the reference ignores it
         start = (
             [weight(g, kind, (many, batch, hidden)) for _ in range(2 if op == "LSTM" else 1)]
             if g.some()

@@ -1,9 +1,8 @@
-"""Canonical form: equal for kernels that differ in names alone.
+"""Canonical form: equal for kernels that differ only in names.
 
-Variables of each kind of loop are numbered in the order in which loops declare them, buffers of each kind in
-the order in which they are met. Terms of an index stand in the order of these names; so LLVM text is written
-from the canonical kernel, not from the one that a build compiles, and where it computes addresses it may add
-in another order than that.
+Variables of each kind of loop are numbered in the order of their declarations, buffers of each kind in the
+order of first use. Terms of an index are sorted by these names. LLVM text is therefore generated from the
+canonical kernel and may add the terms of addresses in another order than the text that a build compiles.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ def canonical_kernel(kernel: Kernel) -> Kernel:
 
 
 class _Names:
-    """Names as they are met; a variable that is declared again is another one."""
+    """Names by first use; a variable that is declared again gets another one."""
 
     def __init__(self) -> None:
         self.counts, self.buffers = Counter[str](), dict[Buffer, Buffer]()
 
     def next(self, kind: str) -> str:
-        """Another name of a kind."""
+        """The next name of a kind."""
         self.counts[kind] += 1
         return f"{kind}{self.counts[kind]:03}"
 
@@ -47,7 +46,7 @@ class _Names:
         return replace(var, name=self.next(kind), extent=extent)
 
     def body(self, body: Iterable[Stmt], symbols: Mapping[Sym, Dim]) -> Iterator[Stmt]:
-        """Statements in order, those in loops with the loops' variables."""
+        """Statements in order, and those in loops with the loops' variables."""
         known = Rewrite(symbols, self.access)
         for stmt in body:
             match stmt:
@@ -80,7 +79,7 @@ class _Names:
 
 
 def canonical_llvm(text: str) -> str:
-    """LLVM text with its local names numbered in the order in which they are met.
+    """LLVM text with its local names numbered by first use.
 
     >>> canonical_llvm("a7:\\n  %x9 = add i64 %y, 1\\n  br label %a7")
     '0:\\n  %1 = add i64 %2, 1\\n  br label %0'

@@ -1,7 +1,8 @@
-"""From a network to the kernels and the LLVM text that a machine gets: all that replay knows of the compiler.
+"""From a network to the kernels and the LLVM text for a machine: the only part of replay that depends on the
+compiler.
 
-Nothing is compiled to machine code, so that any machine can be asked for. A tree that is compared with
-another one brings its own version of this file (`trees.py`).
+No machine code is generated, so any machine can be selected. A tree that is compared with another one uses
+its own version of this file (`trees.py`).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from anyrt.ir.kerneltext import print_kernels
 from tools.replays.canonical import canonical_kernel, canonical_llvm
 
 Lower: TypeAlias = Callable[[Machine], Sequence[Kernel]]
-HERE: Final = "here"  # the machine that we are on: what times are taken of
+HERE: Final = "here"  # this machine, on which times are measured
 _WHOLE: Final = replace(REFERENCE, has_tiles=True)
 _LEVELS: Final = ("avx2", "sse2", "neon")  # the plainest processors of these
 # AVX-512 is the machine where sizes were measured: with dots of bytes and of bfloat16. NEON has these, too.
@@ -56,12 +57,12 @@ def machine(name: str) -> Machine:
 
 
 def request_of(network: Any, config: Any) -> BuildRequest:  # Any: objects of the API
-    """What a network and its configuration ask of the compiler."""
+    """The build request for a network and its configuration."""
     return freeze(network, profiles_in(config), settings_of(config))
 
 
 def lowering(request: BuildRequest) -> Lower:
-    """What makes the kernels of a request for a machine, in the order in which they are called first."""
+    """The lowering of a request for a machine; its kernels are in the order of their first calls."""
     progress = Progress(request.name, request.log)
     build = driver._Build(settled(request), progress, loader.target(), loader.device())
 
@@ -73,7 +74,7 @@ def lowering(request: BuildRequest) -> Lower:
 
 
 def texts(lower: Lower, machine_name: str) -> Iterator[Text]:
-    """Each kernel for a machine."""
+    """The text of each kernel for a machine."""
     here, target = machine(machine_name), loader.target()
     for kernel in lower(here):
         same = canonical_kernel(kernel)
@@ -82,5 +83,5 @@ def texts(lower: Lower, machine_name: str) -> Iterator[Text]:
 
 
 def refusal(error: Exception) -> str:
-    """What stands for the kernels of a network that a machine does not get."""
+    """The entry for a network that a machine does not support."""
     return error.code if isinstance(error, AnyrtError) else type(error).__name__

@@ -1,10 +1,10 @@
 """The networks that replay lowers: those of the benchmarks, and random ones with fixed seeds.
 
-    contractions/product_512x512x512_bf16    family/case, as the benchmarks call it; @ and the engine's kind
-    random/graph_17                          of a seed
+contractions/product_512x512x512_bf16    family/case, as the benchmarks name it; @ and the kind of engine
+random/graph_17                          of a seed
 
-The quick set is a sample of each family: those whose names have the least digests. So it does not follow what
-anybody is working on, and a new case rarely changes it.
+The quick set is a sample of each family: the names with the smallest digests. It is therefore independent of
+current work, and a new case rarely changes it.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from benchmarks.suite import Suite
 from tools.replays.lowering import request_of
 
 THREADS: Final = 2
-QUICK, RANDOM = 5, 20  # networks of a family in the quick set, of random ones, which are small and unlike
-# These reach the tiles of AMX, which run on few machines: all of them are in the quick set.
+QUICK, RANDOM = 5, 20  # networks of a family in the quick set, and of the small random ones
+# These use the tiles of AMX, which few machines have: all of them are in the quick set.
 WHOLE: Final = (Group.HALF, Group.INT8)
 SEEDS: Final = 100  # of each kind of random network
 BUILT: Final = (
@@ -40,8 +40,8 @@ BUILT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """A network under its name. family: what it is a sample of; case: what `benchmarks trees` calls it, ""
-    where that has no such case; request: what the compiler is asked."""
+    """A network under its name. family: the family that it is a sample of; case: its name in `benchmarks
+    trees`, "" if it has none; request: its build request."""
 
     name: str
     family: str

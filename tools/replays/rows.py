@@ -1,10 +1,11 @@
-"""Digests of kernels as lines, sorted: one for each network and machine, so that what two changes renew
-together is seldom the same line.
+"""Digests of kernels as sorted lines, one for each network and machine, so that two concurrent changes seldom
+rewrite the same line.
 
     contractions/product_1x4096x4096 avx2 1 kernel loops 2a55ab0a2d llvm 5bd8ea94e1
     families/gather_1 neon none AR901
 
-Loops are those of the loop language; two lines with equal loops have the same kernels, written otherwise.
+Loops are those of the loop language; two lines with equal loops have the same kernels with different LLVM
+text.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _LINE: Final = re.compile(
 
 @dataclass(frozen=True, slots=True, order=True)
 class Row:
-    """What became of a network for a machine: how many kernels and two digests, or why there are none."""
+    """The result of a network for a machine: the number of kernels and two digests, or an error."""
 
     network: str
     machine: str
@@ -44,12 +45,12 @@ class Row:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What it is of."""
+        """The network and the machine."""
         return self.network, self.machine
 
 
 def digest(texts: Iterable[str]) -> str:
-    """Of texts in their order."""
+    """The digest of texts in their order."""
     hashed = sha256()
     for text in texts:
         hashed.update(text.encode())
@@ -58,7 +59,7 @@ def digest(texts: Iterable[str]) -> str:
 
 
 def read(text: str, where: str) -> dict[tuple[str, str], Row]:
-    """The rows of lines; SystemExit for a line that is none, as a merge may leave them."""
+    """The rows of lines; raises SystemExit for an invalid line, as a merge may leave."""
     rows = {}
     for number, line in enumerate(text.splitlines(), 1):
         match = _LINE.fullmatch(line)
@@ -73,12 +74,12 @@ def read(text: str, where: str) -> dict[tuple[str, str], Row]:
 
 
 def write(path: Path, rows: Iterable[Row]) -> None:
-    """The file anew."""
+    """Rewrite the file."""
     path.write_text("".join(f"{row}\n" for row in sorted(rows)))
 
 
 def difference(old: Row | None, new: Row | None) -> str:
-    """What changed, in a few words; "" where nothing did."""
+    """A short description of the change; "" if there is none."""
     if old == new:
         return ""
     if old is None or new is None:
@@ -95,7 +96,7 @@ def _made(row: Row) -> str:
 
 
 def changes(old: Mapping[tuple[str, str], Row], new: Mapping[tuple[str, str], Row]) -> list[str]:
-    """A line for each network whose rows differ: what changed, on which machines."""
+    """A line for each network whose rows differ: the change, and the machines."""
     results: dict[str, dict[str, list[str]]] = {}
     for network, machine in sorted({*old, *new}):
         said = difference(old.get((network, machine)), new.get((network, machine)))
@@ -108,7 +109,7 @@ def changes(old: Mapping[tuple[str, str], Row], new: Mapping[tuple[str, str], Ro
 
 
 def summary(lines: Sequence[str]) -> str:
-    """The lines of `changes`, of very many the first ones, with how many there are of each family."""
+    """The lines of `changes`; if there are very many, the first ones, with the number in each family."""
     families = Counter(line.partition("/")[0] for line in lines)
     more = [f"  … and {len(lines) - SHOWN} more"] if len(lines) > SHOWN else []
     head = ", ".join(f"{n} of {family}" for family, n in families.items())

@@ -1,10 +1,10 @@
-"""What commits say of kernels, held for the last ones.
+"""Checks the statements about kernels in the messages of the last commits.
 
     python -m tools.replays.rule [COMMITS]
 
-A commit whose subject ends in [same] leaves tests/replay.txt as it is. One that touches the file carries
-paired times of the kernels that changed, as `python -m benchmarks trees --old HEAD --changed` prints them, or
-says why there are none:
+A commit whose subject ends in [same] leaves tests/replay.txt unchanged. A commit that changes the file has
+paired times of the changed kernels, as `python -m benchmarks trees --old HEAD --changed` prints them, or the
+reason why there are none:
 
     times: norm_ln_8x512x768 61.2 → 58.9 µs, 0.962 ± 0.008
     times: none, only AMX's text changed, which no machine at hand runs
@@ -29,7 +29,7 @@ _TIMES: Final = re.compile(r"^times: (?:none, \S.*|\S+.* \d.*)$", re.M)
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A commit's name, its message, and what it did to the file: "" nothing, "A" made it, "M" changed it."""
+    """A commit's name, its message, and its change of the file: "" none, "A" created, "M" changed."""
 
     name: str
     message: str
@@ -37,7 +37,7 @@ class Commit:
 
     @property
     def fault(self) -> str:
-        """What its message lacks; "" where that is nothing."""
+        """The parts that its message lacks; "" if it is complete."""
         subject = self.message.partition("\n")[0]
         if subject.endswith(SAME) and self.touched:
             return f"its subject ends in {SAME}, and it touches {FILE}"
@@ -60,7 +60,7 @@ def _git(root: Path, *arguments: str) -> str:
 
 
 def main(count: int = LAST) -> int:
-    """Tell what is wrong; 1 where something is."""
+    """Report the faults; returns 1 if there are any."""
     if not (ROOT / ".git").exists():
         print("no commits here: what they say of kernels is not checked")
         return 0

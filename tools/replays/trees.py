@@ -1,7 +1,7 @@
-"""Two source trees side by side: which kernels differ, and how.
+"""Compares two source trees: which kernels differ, and how.
 
-A tree is a folder, or a commit of this repository, which is written to one for as long as it takes. Each is
-lowered by its own AnyRT with its own networks; a tree that is older than replay gets ours.
+A tree is a folder, or a commit of this repository, which is written to a temporary folder. Each is lowered by
+its own AnyRT with its own networks; a tree that is older than replay uses this tree's.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from tools.replays.lowering import HERE
 from tools.replays.networks import every
 from tools.replays.work import ROOT, Answer, Kernel, answers
 
-PARTS = ("src", "tools", "benchmarks")  # of a tree, which lowering needs
+PARTS = ("src", "tools", "benchmarks")  # parts of a tree that lowering needs
 
 
 @contextmanager
 def source_tree(name: str) -> Iterator[Path]:
-    """The folder of that name, or a commit's files; SystemExit where it is neither."""
+    """The folder of that name, or a commit's files; raises SystemExit if it is neither."""
     if (Path(name) / "src").is_dir():
         yield Path(name).resolve()
         return
@@ -56,7 +56,7 @@ def diff(old: Answer, new: Answer, llvm: bool = False) -> Iterator[str]:
 
 
 def pairs(old: Sequence[Kernel], new: Sequence[Kernel]) -> Iterator[tuple[Kernel | None, Kernel | None]]:
-    """Kernels that take one another's place, in order; equal ones are left out."""
+    """Pairs of corresponding kernels, in order, without equal ones."""
     matcher = SequenceMatcher(None, [(k.loops, k.llvm) for k in old], [(k.loops, k.llvm) for k in new], False)
     for tag, a, b, c, d in matcher.get_opcodes():
         if tag == "equal":
@@ -72,8 +72,7 @@ def _lines(before: Kernel | None, after: Kernel | None, texts: Sequence[str], wh
 
 
 def changed(old: Path, pattern: str = "", jobs: int = 2) -> list[str]:
-    """The cases of `python -m benchmarks trees` whose kernels are others on the machine that we are on, of
-    those whose names match."""
+    """The cases of `python -m benchmarks trees` with matching names whose kernels changed on this machine."""
     networks = [n for n in every() if n.case and re.search(pattern, n.case)]
     names = [n.name for n in networks]
     before, after = ({a.row for a in answers(tree, names, [HERE], jobs)} for tree in (old, ROOT))

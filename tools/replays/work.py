@@ -1,9 +1,9 @@
-"""The work of lowering, in several processes, each with the AnyRT and the networks of a source tree.
+"""Lowering in several processes, each with the AnyRT and the networks of a source tree.
 
     python -m tools.replays.work amx,neon texts
 
-A line on its input is the name of a network, a line on its output the answer for all machines, in JSON; of
-each kernel that is its name and two digests, and with `texts` also what these are of:
+An input line is the name of a network, an output line its results for all machines, in JSON; a kernel is its
+name and two digests, and with `texts` also the texts:
 
     [{"machine": "amx", "kernels": [["add", "2a55ab0a2d", "5bd8ea94e1", "kernel …", "define …"]]},
      {"machine": "neon", "refused": "AR901"}]
@@ -30,7 +30,7 @@ Lines: TypeAlias = list[dict[str, Any]]  # Any: as JSON has it
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """Digests of a kernel's loops and LLVM text, and where they were asked for the texts."""
+    """Digests of a kernel's loops and LLVM text, and the texts if requested."""
 
     name: str
     loops: str
@@ -41,7 +41,7 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of a network for a machine: its kernels, or why there are none."""
+    """The result of a network for a machine: its kernels, or an error."""
 
     network: str
     machine: str
@@ -60,8 +60,8 @@ class Answer:
 def answers(
     tree: Path, names: Sequence[str], machines: Sequence[str], jobs: int, texts: bool = False
 ) -> Iterator[Answer]:
-    """Each network for each machine, by the AnyRT of a source tree. One process answers in their order, and
-    each as it is made."""
+    """The results of each network for each machine, by the AnyRT of a source tree. One process returns them
+    in order, as each is computed."""
     if jobs == 1:
         with _process(tree, machines, texts) as child:
             yield from _asked(child, deque(names))
@@ -78,7 +78,7 @@ def answers(
 
 
 def _process(tree: Path, machines: Sequence[str], texts: bool) -> subprocess.Popen[str]:
-    own = tree if (tree / "tools" / "replays").is_dir() else ROOT  # networks and what knows the compiler
+    own = tree if (tree / "tools" / "replays").is_dir() else ROOT  # depends on the compiler
     kept = {k: v for k, v in os.environ.items() if not k.startswith("ANYRT_")}
     path = f"{tree.resolve() / 'src'}{os.pathsep}{own.resolve()}"
     return subprocess.Popen(
@@ -92,13 +92,13 @@ def _process(tree: Path, machines: Sequence[str], texts: bool) -> subprocess.Pop
 
 
 def _asked(child: subprocess.Popen[str], todo: deque[str]) -> Iterator[Answer]:
-    """What a process answers, as long as there is something to ask."""
+    """The results of a process, until the queue is empty."""
     assert child.stdin is not None, "a pipe was asked for"
     assert child.stdout is not None, "a pipe was asked for"
     while todo:
         try:
             name = todo.popleft()
-        except IndexError:  # another process was asked for the last one
+        except IndexError:  # another process took the last one
             break
         print(name, file=child.stdin, flush=True)
         line = child.stdout.readline()
@@ -111,12 +111,12 @@ def _asked(child: subprocess.Popen[str], todo: deque[str]) -> Iterator[Answer]:
 
 
 def main(machines: Sequence[str], texts: bool) -> None:
-    """Answer until the input ends."""
+    """Process lines until the input ends."""
     import anyrt
     from tools.replays.networks import every
 
     answers, networks = os.fdopen(os.dup(1), "w"), {n.name: n for n in every()}
-    os.dup2(2, 1)  # whatever else is printed is no answer
+    os.dup2(2, 1)  # other output is no result
     source = Path(os.environ["PYTHONPATH"].split(os.pathsep)[0])
     assert Path(anyrt.__file__).resolve().is_relative_to(source), f"{anyrt.__file__} is not below {source}"
     for line in sys.stdin:
@@ -130,7 +130,7 @@ def _lowered(network: Any, machines: Sequence[str], texts: bool) -> Lines:  # An
 
     try:
         lower = lowering.lowering(network.request())
-    except Exception as error:  # whatever a tree raises is an answer
+    except Exception as error:  # any exception of a tree becomes its result
         return _none(machines, lowering.refusal(error))
     lines: Lines = []
     for machine in machines:
