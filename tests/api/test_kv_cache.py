@@ -175,7 +175,7 @@ READERS = {
         cache, trt.MatrixOperation.NONE, y, trt.MatrixOperation.TRANSPOSE
     ),
 }
-WANTED = {
+EXPECTED = {
     "element by element": lambda old, new: -old,
     "passed on": lambda old, new: old,
     "with the update": lambda old, new: new - old,
@@ -197,7 +197,7 @@ def test_another_layer_reads_the_cache_as_it_was(net, reader):
     assert all(context.set_tensor_address(name, array) for name, array in arrays.items())
     assert context.execute_async_v3(0)
     assert arrays["cache"][:, 0, :, 0].tolist() == [[0, 2, 4, 6, 50, 50], [12, 50, 50, 18, 20, 22]]
-    assert arrays["read"].tolist() == WANTED[reader](old, arrays["cache"]).tolist()
+    assert arrays["read"].tolist() == EXPECTED[reader](old, arrays["cache"]).tolist()
 
 
 def test_what_is_written_may_be_made_of_the_cache(net):

@@ -38,7 +38,7 @@ from benchmarks.steps import Element
 
 EXACT = reference.Exact()
 CASES = {c.name: c for c in ALL}
-WANTED = """
+REQUIRED = """
 product_256x256x256 product_2048x2048x2048 product_1x4096x4096 product_1x4096x11008 product_8x768x3072
 product_49x768x3072 product_77x768x3072 product_197x768x3072 product_384x768x3072 product_255x255x255
 product_1000x1000x1000 product_1023x1023x1023 product_12x128x64x128 product_128x768x3072_bias_gelu
@@ -71,7 +71,7 @@ SMALL = [
 
 
 def test_every_kind_of_the_comparison_is_a_case():
-    assert set(WANTED.split()) <= set(CASES)
+    assert set(REQUIRED.split()) <= set(CASES)
     assert len(CASES) == len(ALL)
     assert set(Counter(c.group for c in ALL)) == set(Group) == set(goals.GOALS)
 

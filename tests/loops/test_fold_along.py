@@ -28,7 +28,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
   store y[0] = acc[0]
 }
 """
-WANTED = """\
+EXPECTED = """\
 kernel "k" p0 0.. < 1 work 1 scratch 64 {
   alloc acc = 0.0:f32
   for vector c11 0.. < 8 {
@@ -50,7 +50,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 64 {
 
 
 def test_channels_that_lie_side_by_side_are_lanes_of_sums_beside_one_another(after, names):
-    assert after(BUFFERS + GROUP, lambda k: fold_along(k, names, 8, 512)) == WANTED
+    assert after(BUFFERS + GROUP, lambda k: fold_along(k, names, 8, 512)) == EXPECTED
 
 
 def test_sums_are_cut_into_blocks_of_a_few_terms(after, names):

@@ -89,7 +89,7 @@ def until(step, tile):
     return apply
 
 
-WANTED = {
+EXPECTED = {
     ("each panel", "split m"): """\
 kernel "k" p0 0.. < 1 work 32 scratch 0 {
   for serial tc11 0.. < 2 {
@@ -736,10 +736,10 @@ kernel "k" p0 0.. < 1 work 32 scratch 0 {
 }
 
 
-@pytest.mark.parametrize(("case", "step"), WANTED)
+@pytest.mark.parametrize(("case", "step"), EXPECTED)
 def test_a_product_after_each_step(case, step, after):
     text, tile = CASES[case]
-    assert after(text, until(step, tile)) == WANTED[case, step]
+    assert after(text, until(step, tile)) == EXPECTED[case, step]
 
 
 def test_steps_that_a_tile_does_not_ask_for_say_why(after):

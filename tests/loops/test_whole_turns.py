@@ -19,7 +19,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
   }
 }
 """
-WANTED = """\
+EXPECTED = """\
 kernel "k" p0 0.. < 1 work 1 scratch 0 {
   for serial t11 0.. < floordiv(3 + n, 4) {
     for serial b12 0.. < 4 {
@@ -36,7 +36,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
 
 def test_a_counter_that_is_only_taken_apart_becomes_two_loops(after, names):
     built = after(TEXT, lambda kernel: whole_turns(kernel, names), sizes=[{"n": n} for n in (1, 4, 7, 13)])
-    assert built == WANTED
+    assert built == EXPECTED
 
 
 def test_a_factor_that_moves_with_every_turn_leaves_the_loop(names):

@@ -26,7 +26,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
   }
 }
 """  # noqa: E501 (a statement is a line)
-WANTED = """\
+EXPECTED = """\
 kernel "k" p0 0.. < 1 work 1 scratch 128 {
   for vector z28 0.. < 22 {
     store image13[z28] = 0.0:f32
@@ -76,7 +76,7 @@ def tiled(names, size, estimate=lambda var: var.extent if isinstance(var.extent,
 
 
 def test_columns_are_sorted_by_their_step_and_zeros_stored_once(after, names):
-    assert after(TEXT, tiled(names, Size(None, 2, 1, 4, 3))) == WANTED
+    assert after(TEXT, tiled(names, Size(None, 2, 1, 4, 3))) == EXPECTED
 
 
 def test_a_border_of_another_number_is_stored_behind_the_zeros(after, names):

@@ -61,7 +61,7 @@ def narrow_images_in_words() -> Value:
     return b.contract("nchwij,ocij->nohw", windows, constant((4, 32, 5, 4), BF16), F)
 
 
-MADE = (
+BUILDERS = (
     columns_three_times,
     images_with_moving_borders,
     images_with_borders_of_their_own,
@@ -69,7 +69,7 @@ MADE = (
 )
 
 
-@pytest.mark.parametrize("make", MADE)
+@pytest.mark.parametrize("make", BUILDERS)
 @pytest.mark.parametrize("level", [None, "avx2"])
 def test_kernels_agree_with_the_interpreter(make, level):
     y = make()

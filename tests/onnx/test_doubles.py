@@ -28,7 +28,7 @@ FLAT = some(3, 8)
 RECURRENT = {"hidden_size": 3}
 # Inputs and attributes of operators that need more than one or two tensors of any shape. Integers are
 # constants.
-GIVEN: dict[str, tuple[list[np.ndarray], dict[str, object]]] = {
+ARGUMENTS: dict[str, tuple[list[np.ndarray], dict[str, object]]] = {
     "Acosh": ([FLAT + 1], {}),
     "AffineGrid": ([some(2, 2, 3), whole(2, 3, 4, 5)], {}),
     "Attention": ([some(1, 2, 3, 4), some(1, 2, 5, 4), some(1, 2, 5, 4)], {}),
@@ -259,8 +259,8 @@ NAMES = [name for name in SCHEMAS if name not in LEFT]
 def inputs_of(name: str, version: int = 0) -> tuple[list[np.ndarray], dict[str, object]]:
     if (name, version) in OLDER:
         return OLDER[name, version]
-    if name in GIVEN:
-        return GIVEN[name]
+    if name in ARGUMENTS:
+        return ARGUMENTS[name]
     x = X if name.startswith(IMAGES) else FLAT
     return [x, *([x[::-1].copy()] if SCHEMAS[name].min_input == 2 else [])], {}
 
@@ -308,7 +308,7 @@ def test_operators_on_float64_compute_in_float64(name):
 
 
 EXTREME = np.array([1 / 3, 1e300, 1e-300, -1 / 3, -1e300, -1e-300, 2.0, 0.0])
-ONE = [n for n in NAMES if n not in GIVEN and SCHEMAS[n].min_input == 1 and not n.startswith(IMAGES)]
+ONE = [n for n in NAMES if n not in ARGUMENTS and SCHEMAS[n].min_input == 1 and not n.startswith(IMAGES)]
 
 
 @pytest.mark.parametrize("name", ONE)
@@ -419,5 +419,5 @@ def test_open_head_sizes_are_scaled_in_float64():
 
 
 def test_every_operator_that_is_left_out_takes_float64():
-    assert {*LEFT, *GIVEN} <= set(SCHEMAS)
+    assert {*LEFT, *ARGUMENTS} <= set(SCHEMAS)
     assert {*OLDER, *OLDER_REFERENCES, *BETWEEN} <= set(BEFORE)

@@ -129,7 +129,7 @@ def test_several_callers_at_once_lose_nothing(pool, code):
 
 # Appends to `log` the affinity mask of 64 processors that a thread requests and the processor on which it
 # then runs, after the number of words.
-TOLD = """
+RECORDING = """
 define internal i64 @here() {{
   ret i64 {first}
 }}
@@ -171,7 +171,7 @@ def moved(device, build, code, two_free):
     requests of its worker. The actual processors depend on the system and on other programs."""
     log, first = np.zeros(64, np.int64), min(two_free)
     text = re.sub(r"(define internal i64 @(here|allow))\(", r"\1.really(", pool_text(host()))
-    reported = TOLD.format(log=log.ctypes.data, word=first // 64, first=first)
+    reported = RECORDING.format(log=log.ctypes.data, word=first // 64, first=first)
     pool = Pool(2, device.load(build(text + reported)))
     pool.ensure()
     caller = Caller(pool, code, 1000, 1)
