@@ -113,7 +113,7 @@ def test_a_long_run_leaves_nothing_out(monkeypatch):
 @pytest.mark.sampled(9)
 @pytest.mark.parametrize("y", [(1, 2), None, "z"])
 @pytest.mark.parametrize(("a", "x"), [(1, "p"), (2, "p"), (3, "q")])
-def test_pytest_tells_which_values_cases_share(request, a, x, y):
+def test_pytest_reports_the_values_that_cases_share(request, a, x, y):
     """The selected cases of these nine contain every value."""
     same = [i for i in request.session.items if getattr(i, "originalname", "") == request.node.originalname]
     if len(same) > 1:  # a file, not one case by its name

@@ -53,7 +53,7 @@ def tunings(engine):
     return dict(state_of(engine).plan.settings).get("tunings", "")
 
 
-def test_a_selector_is_asked_for_each_kernel_with_what_was_measured(build):
+def test_a_selector_gets_each_kernel_with_its_measurements(build):
     selector = Selector(lambda choices: [0])
     engine, _ = build(selector)
     (context, choices), = selector.asked  # fmt: skip
@@ -202,7 +202,7 @@ def kernels_of(engine):
 
 
 @pytest.mark.parametrize("describe", [twins, sizes_that_may_be_equal, turns, branches])
-def test_a_selector_is_asked_and_told_of_every_kernel_that_the_engine_has(net, describe):
+def test_both_callbacks_of_a_selector_get_every_kernel_of_the_engine(net, describe):
     selector = Selector(lambda choices: [np.int64(len(choices) - 1)])
     config, profile = net.builder.create_builder_config(), net.builder.create_optimization_profile()
     for tensor in describe(net, net.add_input("x", trt.float32, (-1, 8))):
@@ -216,7 +216,7 @@ def test_a_selector_is_asked_and_told_of_every_kernel_that_the_engine_has(net, d
     assert kernels == {context.name for context, _ in selector.reports}
 
 
-def test_a_selector_is_asked_where_nothing_is_measured(build, monkeypatch):
+def test_a_selector_is_called_where_nothing_is_measured(build, monkeypatch):
     monkeypatch.setattr("anyrt.compiler.tune.ROOM", 1)
     selector = Selector(lambda choices: [0])
     build(selector)

@@ -44,7 +44,7 @@ def test_a_layer_without_outputs(net):
     assert built(net).run(x=np.ones((3, 4, 4), np.float32))["y"].sum() == 48
 
 
-def test_what_is_false_at_build_is_refused_there(net, log):
+def test_what_is_false_at_build_is_rejected_there(net, log):
     a, b = net.add_input("a", F, (3, 4, 4)), net.add_input("b", F, (3, 3, 4))
     net.add_assertion(compared(net, sizes(net, a), sizes(net, b)), "other sizes").name = "alike"
     marked(net, a)

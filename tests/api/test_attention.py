@@ -55,7 +55,7 @@ def test_lengths_of_keys_are_the_seventh_input(net, attention):
     assert (net.get_layer(0).get_input(6), attention.num_inputs) == (lengths, 7)
 
 
-def test_an_input_that_is_not_there_is_refused(net, attention, log):
+def test_an_input_that_is_not_there_is_rejected(net, attention, log):
     other = net.add_input("other", F, (1, 2, 5, 4))
     assert (attention.set_input(0, other), attention.get_output(0).shape) == (True, (1, 2, 5, 4))
     assert (attention.set_input(7, other), "AR312" in log.lines[0]) == (False, True)
@@ -110,7 +110,7 @@ def constant(*ends):
     return lambda net: net.add_constant((3,), np.int32(ends)).get_output(0)
 
 
-def test_a_run_with_packed_lengths_that_do_not_ascend_or_lie_outside_is_refused(net, log):
+def test_a_run_with_packed_lengths_that_do_not_ascend_or_lie_outside_is_rejected(net, log):
     engine, ones = packed(net, packed_lengths("qe"), packed_lengths("ke")), np.ones((6, 1, 2), np.float32)
     feeds = {"q": ones[:5], "k": ones}
     run = lambda q, k: engine.run(**feeds, qe=np.int32(q), ke=np.int32(k))["y"][:, 0, 0].tolist()  # noqa: E731
@@ -128,12 +128,12 @@ def test_a_run_with_packed_lengths_that_do_not_ascend_or_lie_outside_is_refused(
 
 
 @pytest.mark.parametrize(("ends", "message"), [((0, 2, 6), "5 tokens"), ((0, 3, 2), "3 not behind 2")])
-def test_packed_lengths_that_are_wrong_and_known_are_refused_before_a_run(ends, message, net, log):
+def test_packed_lengths_that_are_wrong_and_known_are_rejected_before_a_run(ends, message, net, log):
     with trt.strict(), pytest.raises(ShapeError, match=f"AR133.*got query_lengths of 0, .*{message}"):
         packed(net, constant(*ends), packed_lengths("ke"))
 
 
-def test_a_run_with_lengths_of_padded_keys_outside_is_refused(net, log):
+def test_a_run_with_lengths_of_padded_keys_outside_is_rejected(net, log):
     x = net.add_input("x", F, (2, 1, 3, 4))
     layer = net.add_attention(x, x, x, SOFTMAX, False)
     layer.key_value_lengths = net.add_input("lengths", trt.int32, (2,))

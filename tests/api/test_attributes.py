@@ -24,12 +24,12 @@ def test_misspelt_setting_names_the_nearest(net):
         config.builder_optimisation_level = 5
 
 
-def test_attribute_that_cannot_be_set_is_told_from_one_that_is_not_there(net):
+def test_errors_distinguish_read_only_attributes_from_missing_ones(net):
     with pytest.raises(AttributeError, match=r"AR313.*num_layers.*wanted an attribute that can be set"):
         net.num_layers = 3
 
 
-def test_attribute_like_no_other_is_refused_without_a_guess(net):
+def test_attribute_like_no_other_is_rejected_without_a_guess(net):
     with pytest.raises(AttributeError, match=r"AR313.*'zzz'.*help\(INetworkDefinition\)"):
         net.zzz = 3
 
@@ -49,7 +49,7 @@ def everything(net, engine):
     return (*described, *cached, *loaded, *settings, *shapes, *memory, *kinds, *rest)
 
 
-def test_every_object_refuses_an_attribute_of_no_meaning_and_takes_weak_references(net, engine):
+def test_every_object_rejects_an_attribute_of_no_meaning_and_takes_weak_references(net, engine):
     result = everything(net, engine)
     assert [x for x in result if hasattr(x, "__dict__")] == []
     for x in result:

@@ -119,12 +119,12 @@ def test_shape_tensors_need_values_in_the_profile(builder, config, log):
     assert "set_shape_input" in log.lines[0]
 
 
-def test_a_network_without_outputs_is_refused(builder, config, log):
+def test_a_network_without_outputs_is_rejected(builder, config, log):
     assert builder.build_serialized_network(builder.create_network(), config) is None
     assert "AR401" in log.lines[0]
 
 
-def test_equal_names_of_outputs_are_refused_at_build(builder, config, log):
+def test_equal_names_of_outputs_are_rejected_at_build(builder, config, log):
     net = builder.create_network()
     identity(net).get_output(0).name = "x"
     assert builder.build_serialized_network(net, config) is None
@@ -175,7 +175,7 @@ def test_ctrl_c_passes(builder, config, monkeypatch):
         builder.build_serialized_network(net, config)
 
 
-def test_the_progress_monitor_hears_of_phases_and_can_stop(builder, config, asked):
+def test_the_progress_monitor_gets_phases_and_can_cancel(builder, config, asked):
     class Monitor(trt.IProgressMonitor):
         def __init__(self):
             trt.IProgressMonitor.__init__(self)
@@ -231,7 +231,7 @@ def test_builder_answers_for_the_machine(builder, log):
         assert same is builder
 
 
-def test_builder_refuses_what_is_no_logger():
+def test_builder_rejects_what_is_no_logger():
     with pytest.raises(TypeError, match="ILogger"):
         trt.Builder(None)
 
@@ -382,7 +382,7 @@ def test_timing_caches_serialize_and_combine(config):
     assert again.query(key) is None
 
 
-def test_timing_caches_of_other_kinds_are_refused(config, log):
+def test_timing_caches_of_other_kinds_are_rejected(config, log):
     assert config.create_timing_cache(b"anything") is None
     assert config.create_timing_cache(b"anyrt timing cache 1\n[[") is None
     assert ["AR606" in log.lines[0], "AR605" in log.lines[1]] == [True, True]

@@ -159,7 +159,7 @@ def test_severities_are_names_of_the_loggers():
         assert [getattr(owner, name) for name in names] == [*trt.ILogger.Severity]
 
 
-def test_a_logger_without_log_is_told_so(capsys):
+def test_a_logger_without_log_raises_a_clear_error(capsys):
     trt.Builder(trt.ILogger()).create_network().add_input("", F, (1,))
     assert "ILogger must override log" in capsys.readouterr().err
 

@@ -185,7 +185,7 @@ def test_dynamic_ranges_alone_make_an_int8_engine(build, net):
     assert np.mean(np.abs(actual - reference(x, scales, numbers)) < 1e-4) > 0.7
 
 
-def test_without_the_flag_nobody_is_asked(build):
+def test_without_the_flag_no_calibrator_is_called(build):
     instance, x = calibrator(trt.IInt8EntropyCalibrator2), batches(1)[0]
     assert (build(instance, flags=()).run(x=x)["y"] == build(flags=()).run(x=x)["y"]).all()
     assert (instance.asked, instance.cache) == ([], None)
@@ -306,7 +306,7 @@ def test_what_a_calibrator_raises_ends_the_build(build, more, error):
 
 
 @pytest.mark.parametrize("shape", [(2, 3), (-1, 3)])
-def test_calibrator_is_asked_where_no_layer_multiplies(shape):
+def test_calibrator_is_called_where_no_layer_multiplies(shape):
     builder = trt.Builder(trt.Logger(trt.Logger.ERROR))
     network, config = builder.create_network(), builder.create_builder_config()
     network.mark_output(network.add_identity(network.add_input("x", trt.float32, shape)).get_output(0))
@@ -379,14 +379,14 @@ CACHES = {
 
 
 @pytest.mark.parametrize("cache", CACHES, ids=range(len(CACHES)))
-def test_a_cache_that_does_not_fit_is_refused_and_stays(build, log, cache):
+def test_a_cache_that_does_not_fit_is_rejected_and_stays(build, log, cache):
     instance = calibrator(trt.IInt8EntropyCalibrator2, cache=cache)
     assert build(instance) is None
     assert (log.lines[-1][:7], CACHES[cache] in log.lines[-1]) == ("[AR332]", True)
     assert (instance.cache, instance.asked) == (cache, [])
 
 
-def test_a_cache_of_a_gigabyte_is_refused_before_it_is_read(build, log):
+def test_a_cache_of_a_gigabyte_is_rejected_before_it_is_read(build, log):
     cache = memoryview(mmap.mmap(-1, 1 << 30, prot=mmap.PROT_READ))  # untouched pages use no memory
     assert build(calibrator(trt.IInt8EntropyCalibrator2, cache=cache)) is None
     assert log.lines[-1].startswith("[AR332]")

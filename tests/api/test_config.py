@@ -134,7 +134,7 @@ def test_the_memory_limit_threads_and_verification_are_in_the_plan(config, setti
     assert (result["memory_limit"], result["threads"], result["verify"]) == ("1048576", "1", "sample")
 
 
-def test_tiles_that_are_asked_for_are_in_the_plan(config, settings_of):
+def test_requested_tiles_are_in_the_plan(config, settings_of):
     config.winograd = "F(2,3)"
     assert settings_of(config)["winograd"] == "F(2,3)"
 
@@ -164,7 +164,7 @@ def test_the_environment_asks_for_checks_where_nobody_else_says(config, settings
         (trt.ProfilingVerbosity.DETAILED, "Name: pass, LayerType: Identity"),
     ],
 )
-def test_verbosity_decides_what_the_engine_tells_of_a_layer(builder, config, verbosity, layer):
+def test_verbosity_determines_the_description_of_a_layer(builder, config, verbosity, layer):
     config.profiling_verbosity = verbosity
     engine = builder.build_engine_with_config(passing(builder, 2), config)
     inspector = engine.create_engine_inspector()
@@ -369,7 +369,7 @@ def test_a_build_that_measures_fills_the_timing_cache_and_gives_a_right_engine(b
     np.testing.assert_allclose(engine.run(x=x)["y"], x / x.sum(1, keepdims=True), rtol=1e-5)
 
 
-def test_what_a_timing_cache_says_is_built_whoever_said_it(builder, config):
+def test_entries_of_a_timing_cache_are_built_whatever_their_origin(builder, config):
     config.builder_optimization_level = 4
     network = many_rows(builder)
     assert builder.build_serialized_network(network, config) is not None

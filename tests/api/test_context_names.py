@@ -238,7 +238,7 @@ class Times(trt.IProfiler):
         self.heard.append((layer_name, ms))
 
 
-def test_the_profiler_hears_every_kernel_by_name_until_it_is_taken_away(context, engine):
+def test_the_profiler_gets_every_kernel_by_name_until_it_is_removed(context, engine):
     ready(context)
     context.profiler = times = Times()
     assert context.execute_async_v3(0)
@@ -371,7 +371,7 @@ def test_debug_tensors_are_no_inputs_and_outputs(context, engine, log):
     assert {line[1:6] for line in log.lines} == {"AR706"}
 
 
-def test_tensors_between_kernels_are_seen_when_they_are_marked_and_asked_for(log):
+def test_tensors_between_kernels_are_shown_if_marked_and_enabled(log):
     builder = trt.Builder(log)
     network = builder.create_network()
     x = network.add_input("x", trt.float32, (64, 64, 8))
@@ -409,7 +409,7 @@ def test_kept_settings_of_a_context_are_read_back_and_say_so(context, name, defa
 
 
 @pytest.mark.parametrize(("built", "allowed"), [("NONE", 1), ("LAYER_NAMES_ONLY", 2), ("DETAILED", 3)])
-def test_trace_marks_tell_no_more_than_the_build(log, built, allowed):
+def test_trace_marks_report_no_more_than_the_build(log, built, allowed):
     builder = trt.Builder(log)
     network, config = builder.create_network(), builder.create_builder_config()
     layer = network.add_identity(network.add_input("x", trt.float32, (2,)))

@@ -113,14 +113,14 @@ def test_a_query_of_an_unknown_name_has_a_sentinel_and_is_reported(engine, log, 
 
 
 @pytest.mark.parametrize("query", [q for q in QUERIES if "format" in q or "per" in q or "vector" in q])
-def test_a_layout_is_asked_for_by_profiles_that_exist(engine, log, query):
+def test_a_layout_needs_a_profile_that_exists(engine, log, query):
     assert getattr(engine, query)("x", 1) == getattr(engine, query)("x", 0) == getattr(engine, query)("x")
     assert log.lines == []
     getattr(engine, query)("x", 2)
     assert "AR507" in log.lines[0]
 
 
-def test_profiles_tell_what_outputs_take_at_most(log):
+def test_profiles_determine_the_largest_size_of_outputs(log):
     builder = trt.Builder(log)
     network, config = builder.create_network(), builder.create_builder_config()
     x = network.add_input("x", trt.float32, (-1, 3))
@@ -136,7 +136,7 @@ def test_profiles_tell_what_outputs_take_at_most(log):
     assert engine.get_tensor_profile_shape("found", 0) == [(2, 3), (2, 6), (2, 24)]
 
 
-def test_profiles_of_unknown_tensors_and_numbers_are_empty_or_refused(engine, log):
+def test_profiles_of_unknown_tensors_and_numbers_are_empty_or_rejected(engine, log):
     assert engine.get_tensor_profile_shape("q", 0) == engine.get_tensor_profile_shape("x", 9) == []
     assert [line[1:6] for line in log.lines] == ["AR706", "AR507"]
     with pytest.raises(RuntimeError, match=r"AR706.*get_tensor_profile_values"):
@@ -219,7 +219,7 @@ def test_an_inspector_lists_what_the_engine_lists(engine):
     assert len(whole["Layers"]) == engine.num_layers
 
 
-def test_lines_and_json_tell_the_same_of_a_layer(engine):
+def test_lines_and_json_describe_a_layer_equally(engine):
     inspector = engine.create_engine_inspector()
     for index in range(engine.num_layers):
         line = inspector.get_layer_information(index, Format.ONELINE)
@@ -294,7 +294,7 @@ class Reader(trt.IStreamReaderV2):
         raise AssertionError("plans are read from front to back")
 
 
-def test_a_stream_reader_is_asked_for_nothing_beyond_the_plan(plan, log):
+def test_a_stream_reader_is_not_read_beyond_the_plan(plan, log):
     reader, size = Reader(bytes(plan) + b"what follows"), len(bytes(plan))
     assert trt.Runtime(log).deserialize_cuda_engine(reader).name == "little"
     assert reader.asked == [128, *range(size - 128, 0, -1000)]
@@ -311,7 +311,7 @@ def test_a_stream_reader_that_ends_early_or_raises_gives_no_engine(plan, log, ca
 
 
 @pytest.mark.parametrize("value", ["text", None, 3])
-def test_a_stream_reader_that_gives_no_bytes_is_told_so(log, value):
+def test_a_stream_reader_without_bytes_is_an_error(log, value):
     class Wrong(trt.IStreamReader):
         def read(self, size):
             return value

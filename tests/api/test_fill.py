@@ -109,7 +109,7 @@ def test_moments_of_normal_numbers(net, seed):
     assert 3.6 < abs(y).max() < 6.7
 
 
-def test_a_range_that_is_refused_says_so_in_the_log(net, log):
+def test_a_range_that_is_rejected_says_so_in_the_log(net, log):
     layer = net.add_fill((2, 3), LINSPACE)
     net.mark_output(layer.get_output(0))
     assert net.builder.build_serialized_network(net, net.builder.create_builder_config()) is None

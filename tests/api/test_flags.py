@@ -18,7 +18,7 @@ def config(builder):
 
 
 @pytest.mark.parametrize("bits", [1 << 9, 1 << 9 | 1, 1 << 4])
-def test_network_of_unknown_flags_is_refused(builder, bits):
+def test_network_of_unknown_flags_is_rejected(builder, bits):
     with pytest.raises(ValueError, match=rf"AR304.*create_network: got {bits} \(.*: bit \d\)"):
         builder.create_network(bits)
 
@@ -36,7 +36,7 @@ def test_flags_of_a_network_that_say_something_are_silent(builder, log):
     assert log.lines == []
 
 
-def test_build_flag_that_changes_nothing_is_told_of_once(builder, log):
+def test_build_flag_without_effect_is_logged_once(builder, log):
     for config in (builder.create_builder_config(), builder.create_builder_config()):
         config.set_flag(Build.SPARSE_WEIGHTS)
         config.flags |= 1 << Build.STRICT_NANS
@@ -54,7 +54,7 @@ def test_build_flags_that_change_something_are_silent(config, log):
     assert log.lines == []
 
 
-def test_narrow_types_by_flag_are_told_where_types_come_from(config, log):
+def test_flags_of_narrow_types_without_effect_say_where_types_come_from(config, log):
     config.set_flag(Build.FP8)
     assert log.lines[0].startswith("BuilderFlag.FP8 has no effect on numbers: layers compute in the types")
 
@@ -66,13 +66,13 @@ def test_masks_with_bits_of_no_meaning_change_nothing(config, log):
     assert [line[:7] for line in log.lines] == ["[AR304]"] * 3
 
 
-def test_layouts_that_do_not_exist_are_refused(builder, log):
+def test_layouts_that_do_not_exist_are_rejected(builder, log):
     tensor = builder.create_network().add_input("x", trt.float32, (2,))
     tensor.allowed_formats = 1 << 30 | 1
     assert (tensor.allowed_formats, "bit 30" in log.lines[0]) == (1, True)
 
 
-def test_quantisation_flag_and_preview_feature_are_told_of_once(config, log):
+def test_quantisation_flag_and_preview_feature_are_logged_once(config, log):
     config.set_quantization_flag(trt.QuantizationFlag.CALIBRATE_BEFORE_FUSION)
     config.set_preview_feature(trt.PreviewFeature.ALIASED_PLUGIN_IO_10_03, True)
     config.set_preview_feature(trt.PreviewFeature.PROFILE_SHARING_0806, True)

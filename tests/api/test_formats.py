@@ -196,7 +196,7 @@ def test_sizes_of_memory_are_those_of_whole_vectors(engine_of):
     assert context.get_max_output_size("y") == 3 * 2 * 3 * 5 * 4
 
 
-def test_output_allocators_are_asked_for_whole_vectors(engine_of):
+def test_output_allocators_get_sizes_of_whole_vectors(engine_of):
     class Giver(trt.IOutputAllocator):
         def reallocate_output(self, name, memory, size, alignment):
             asked.append(size)
@@ -216,7 +216,7 @@ def test_output_allocators_are_asked_for_whole_vectors(engine_of):
     assert not held[..., 3].any()
 
 
-def test_an_array_without_room_for_whole_vectors_is_refused(engine_of, log):
+def test_an_array_without_room_for_whole_vectors_is_rejected(engine_of, log):
     context = engine_of("LINEAR", "CHW4", I8, (1, 3, 2, 2)).create_execution_context()
     x, y = numbers((1, 3, 2, 2), I8), np.empty((1, 3, 2, 2), np.int8)
     context.set_tensor_address("x", x)
@@ -283,7 +283,7 @@ def test_contexts_and_plans_keep_formats(engine_of, log):
     assert repr(engine).endswith("'x' float16 (2, 11, 3, 5) CHW32 -> 'y' float16 (2, 11, 3, 5) HWC8>")
 
 
-def test_inspectors_tell_of_formats(net):
+def test_inspectors_report_formats(net):
     x = net.add_input("x", F16, (1, 3, 2, 2))
     y = net.add_unary(x, trt.UnaryOperation.ABS).get_output(0)
     x.allowed_formats, y.name, y.allowed_formats = bit("CHW2"), "y", bit("HWC8")

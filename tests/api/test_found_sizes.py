@@ -60,7 +60,7 @@ def test_each_run_finds_its_own_size_and_other_shapes_forget_it(net):
     assert context._context.sizing.of("y") == (1, -1)
 
 
-def test_an_allocator_gives_room_for_all_elements_and_is_told_how_many_there_were(net):
+def test_an_allocator_provides_memory_for_all_elements_and_gets_their_number(net):
     marked(net, y=nonzero(net, net.add_input("x", F, (2, 3))))
     context, allocator = engine(net).create_execution_context(), Allocator()
     context.set_tensor_address("x", X)
@@ -70,7 +70,7 @@ def test_an_allocator_gives_room_for_all_elements_and_is_told_how_many_there_wer
     assert allocator.memory.view(np.int32)[:6].tolist() == [0, 1, 1, 1, 0, 2]
 
 
-def test_less_room_than_there_may_be_results_is_refused_before_anything_is_written(net):
+def test_less_room_than_there_may_be_results_is_rejected_before_anything_is_written(net):
     marked(net, y=nonzero(net, net.add_input("x", F, (2, 3))))
     context, small = engine(net).create_execution_context(), np.full(6, 9, np.int32)
     context.set_tensor_address("x", X)
@@ -102,7 +102,7 @@ def test_layers_behind_compute_with_as_many_as_were_found(net):
     assert run(x=large)["twice"].tolist() == (2 * large[large != 0]).tolist()
 
 
-def test_the_size_alone_may_be_all_that_is_asked_for(net):
+def test_the_size_may_be_the_only_output(net):
     shape = net.add_shape(nonzero(net, net.add_input("x", F, (2, 3)))).get_output(0)
     marked(net, y=shape)
     assert engine(net).run(x=X)["y"].tolist() == [2, 3]
@@ -119,7 +119,7 @@ def test_sizes_of_two_layers_must_fit_when_they_are_found(net):
         run(a=two, b=three)
 
 
-def test_two_layers_of_one_name_that_decide_sizes_are_refused(net):
+def test_two_layers_of_one_name_that_decide_sizes_are_rejected(net):
     x = net.add_input("x", F, (4,))
     for name, y in (("a", x), ("b", net.add_unary(x, trt.UnaryOperation.SQRT).get_output(0))):
         layer = net.add_non_zero(y)
@@ -129,7 +129,7 @@ def test_two_layers_of_one_name_that_decide_sizes_are_refused(net):
         engine(net)
 
 
-def test_what_tells_a_size_is_no_tensor_of_the_engine(net):
+def test_the_tensor_of_a_size_is_no_tensor_of_the_engine(net):
     marked(net, y=nonzero(net, net.add_input("x", F, (2, 3))))
     built = engine(net)
     assert list(built) == ["x", "y"]

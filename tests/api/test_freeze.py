@@ -68,7 +68,7 @@ def test_layers_of_open_sizes_are_judged_for_their_profile(net):
         engine.run(x=np.ones(5, np.float32))
 
 
-def test_plans_are_the_same_whatever_was_asked_before(log):
+def test_plans_do_not_depend_on_earlier_queries(log):
     plans = set()
     for asked in (False, True):
         net = trt.Builder(log).create_network()

@@ -128,7 +128,7 @@ def test_halves_count_positions_in_float32(net, how, most):
     assert np.abs(y - expected).max() <= most
 
 
-def test_mistakes_are_told_with_the_layer(net, log):
+def test_errors_name_the_layer(net, log):
     sampling(net, (1, 1, 3, 3), (1, 3, 3, 3))
     assert built(net) is None
     assert "[AR123] (Unnamed Layer* 0) [GridSample] (test_grid_sample.py:" in log.lines[0]

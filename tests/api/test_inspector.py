@@ -47,7 +47,7 @@ def tensor(name, *dimensions):
     return {"Name": name, "Location": "Device", "Dimensions": [*dimensions], "Format/Datatype": form}
 
 
-def test_a_detailed_engine_tells_everything_of_a_kernel(engine_of_chain):
+def test_a_detailed_engine_reports_everything_of_a_kernel(engine_of_chain):
     report = engine_of_chain(Verbosity.DETAILED).create_engine_inspector()
     first = json.loads(report.get_layer_information(0, JSON))
     layers = first.pop("Layers")
@@ -97,7 +97,7 @@ def test_sizes_are_those_of_the_context(engine_of_chain):
         (Verbosity.LAYER_NAMES_ONLY, ["times+total", "twice"], "times+total"),
     ],
 )
-def test_less_verbose_engines_tell_names_or_nothing(engine_of_chain, verbosity, layers, first):
+def test_less_verbose_engines_report_names_or_nothing(engine_of_chain, verbosity, layers, first):
     report = engine_of_chain(verbosity).create_engine_inspector()
     whole = json.loads(report.get_engine_information(JSON))
     assert (whole["Layers"], whole["Bindings"]) == (layers, ["x", "t", "y"])
@@ -141,7 +141,7 @@ def test_every_element_type_has_a_format_that_tools_know(net):
     assert {layer["LayerType"] for layer in layers} == {"Identity"}
 
 
-def test_a_constant_that_is_an_output_is_told_by_its_layer(net):
+def test_a_constant_that_is_an_output_is_reported_by_its_layer(net):
     constant = net.add_constant((3,), np.float32([1, 2, 3]))
     constant.name = "numbers"
     net.mark_output(constant.get_output(0))
@@ -157,7 +157,7 @@ def test_a_constant_that_is_an_output_is_told_by_its_layer(net):
     assert information["Weights"] == {"Type": "Float", "Count": 3}
 
 
-def test_versions_for_sizes_are_told_with_the_names_that_a_profiler_hears(net):
+def test_versions_for_sizes_have_the_names_that_a_profiler_gets(net):
     x, y = (net.add_input(name, trt.float32, (-1, 4)) for name in "xy")
     layer = net.add_elementwise(x, y, trt.ElementWiseOperation.SUM)
     layer.name = "sum"
@@ -187,7 +187,7 @@ def test_every_kind_of_kernel_has_a_name_of_tensorrt():
 
 
 @pytest.mark.parametrize("groups", [1, 6])
-def test_kernels_that_convolve_tell_it_in_the_words_of_tensorrt(net, groups):
+def test_convolution_kernels_are_described_in_the_words_of_tensorrt(net, groups):
     x = net.add_input("x", trt.float32, (2, 6, 9, 9))
     conv = net.add_convolution_nd(x, 6, (3, 3), np.ones(36 * 9 // groups, np.float32), np.ones(6, np.float32))
     conv.padding_nd, conv.num_groups = (1, 1), groups
@@ -203,7 +203,7 @@ def test_kernels_that_convolve_tell_it_in_the_words_of_tensorrt(net, groups):
     assert [(len(shape), shape[1]) for shape in shapes] == [(4, 6), (4, 6)]
 
 
-def test_sizes_that_a_branch_tells_inside_are_unknown(net):
+def test_sizes_computed_inside_a_branch_are_unknown(net):
     x, choice = net.add_input("x", trt.float32, (6,)), net.add_if_conditional()
     choice.set_condition(net.add_input("flag", trt.bool, ()))
     output = net.add_non_zero(choice.add_input(x).get_output(0)).get_output(0)

@@ -42,7 +42,7 @@ def test_logger_prints_what_is_serious_enough(capsys):
     assert capsys.readouterr().out.endswith("[V] chatter\n")
 
 
-def test_logger_refuses_a_number_as_severity():
+def test_logger_rejects_a_number_as_severity():
     with pytest.raises(TypeError, match="Severity"):
         trt.Logger(2)
 
@@ -83,7 +83,7 @@ def test_strict_raises_after_logging():
     assert len(logger.lines) == 1
 
 
-def test_interfaces_tell_their_version():
+def test_interfaces_have_a_version():
     recorder = Recorder()
     info = recorder.interface_info
     assert (recorder.api_language, info.kind, info.major, info.minor) == (

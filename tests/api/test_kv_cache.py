@@ -50,7 +50,7 @@ def test_a_cache_is_written_where_it_lies(bound):
 
 
 @pytest.mark.parametrize("wrong", [5, -1, 2**31 - 1, -(2**31)])
-def test_tokens_outside_the_cache_are_refused_before_any_is_written(bound, log, wrong):
+def test_tokens_outside_the_cache_are_rejected_before_any_is_written(bound, log, wrong):
     context, arrays = bound
     context.set_tensor_address("updated", arrays["cache"])
     arrays["at"][1] = wrong
@@ -64,7 +64,7 @@ def test_tokens_outside_the_cache_are_refused_before_any_is_written(bound, log, 
     assert arrays["cache"].sum() == arrays["new"].sum()
 
 
-def test_no_cache_is_written_where_one_is_refused(net, log):
+def test_no_cache_is_written_where_one_is_rejected(net, log):
     arrays = {}
     for name in "kv":
         cache, new = net.add_input(name, F, (1, 1, 6, 1)), net.add_input(f"{name}_new", F, (1, 1, 2, 1))
@@ -82,7 +82,7 @@ def test_no_cache_is_written_where_one_is_refused(net, log):
     assert "[AR131] into v (test_kv_cache.py:" in log.lines[0]
 
 
-def test_a_profiled_run_is_refused_as_well(bound, log):
+def test_a_profiled_run_is_rejected_as_well(bound, log):
     context, arrays = bound
     context.set_tensor_address("updated", arrays["cache"])
     context.profiler = trt.Profiler()
@@ -109,7 +109,7 @@ def test_half_types_are_written_bit_for_bit(net, dtype):
     assert (bits == expected).all()
 
 
-def test_an_update_that_is_not_bound_to_its_cache_is_refused(bound, log):
+def test_an_update_that_is_not_bound_to_its_cache_is_rejected(bound, log):
     context, arrays = bound
     context.set_tensor_address("updated", np.zeros_like(arrays["cache"]))
     assert not context.execute_async_v3(0)
@@ -145,7 +145,7 @@ def test_running_with_arrays_leaves_the_cache_as_it_is(net):
     assert (cache.sum(), updated[:, 0, :, 0].tolist()) == (0, [[0, 0, 0, 0, 1, 1], [0, 0, 0, 1, 1, 0]])
 
 
-def test_what_is_no_cache_is_refused_while_building(net):
+def test_what_is_no_cache_is_rejected_while_building(net):
     cache, layer = updating(net, mark=False)
     net.mark_output(net.add_identity(layer.get_output(0)).get_output(0))
     with trt.strict(), pytest.raises(GraphError, match=r"AR409.*KVCacheUpdate.*mark_output"):
@@ -157,7 +157,7 @@ def test_what_is_no_cache_is_refused_while_building(net):
         built(net)
 
 
-def test_a_cache_with_two_updates_is_refused_while_building(net):
+def test_a_cache_with_two_updates_is_rejected_while_building(net):
     cache, layer = updating(net)
     again = net.add_kv_cache_update(cache, *(layer.get_input(k) for k in (1, 2)), LINEAR)
     again.get_output(0).name = "again"
@@ -223,7 +223,7 @@ def test_the_sizes_of_a_cache_may_be_read(net):
 
 
 @pytest.mark.parametrize("index", [5, -1])
-def test_constant_positions_outside_the_cache_are_refused(net, log, index):
+def test_constant_positions_outside_the_cache_are_rejected(net, log, index):
     cache, new = net.add_input("cache", F, (1, 1, 6, 2)), net.add_input("new", F, (1, 1, 2, 2))
     at = net.add_constant((1,), np.int32([index])).get_output(0)
     layer = net.add_kv_cache_update(cache, new, at, LINEAR)
@@ -262,7 +262,7 @@ def test_packed_tokens_stay_inside_the_cache(net, log):
         engine.run(**feeds, at=np.int64([0, 5]), lengths=too_long)
 
 
-def test_positions_that_are_known_at_the_call_are_refused_there(net, log):
+def test_positions_that_are_known_at_the_call_are_rejected_there(net, log):
     cache, new = net.add_input("cache", F, (1, 1, 6, 2)), net.add_input("new", F, (1, 1, 2, 2))
     at = net.add_input("at", trt.int32, (1,))  # a shape tensor, because it is also the start of a slice
     layer = net.add_kv_cache_update(cache, new, at, LINEAR)
@@ -282,7 +282,7 @@ def test_positions_that_are_known_at_the_call_are_refused_there(net, log):
         engine.run(**feeds, at=np.int32([5]))
 
 
-def test_a_run_with_packed_lengths_that_do_not_ascend_is_refused(net, log):
+def test_a_run_with_packed_lengths_that_do_not_ascend_is_rejected(net, log):
     cache, new = net.add_input("cache", F, (2, 1, 6, 2)), net.add_input("new", F, (3, 1, 2))
     layer = net.add_kv_cache_update(cache, new, net.add_input("at", trt.int32, (2,)), LINEAR)
     layer.update_form, layer.update_lengths = (

@@ -54,7 +54,7 @@ def test_messages_name_the_layer(net, log):
 
 
 @pytest.mark.parametrize("what", ["layer", "tensor", "metadata", "network"])
-def test_text_that_utf8_cannot_hold_is_refused(net, what):
+def test_text_that_utf8_cannot_hold_is_rejected(net, what):
     layer = net.add_identity(net.add_input("x", trt.float32, (1,)))
     owner = {"tensor": layer.get_output(0), "network": net}.get(what, layer)
     attribute = "metadata" if what == "metadata" else "name"
@@ -133,7 +133,7 @@ def test_a_tensor_that_is_two_operands_is_disconnected_from_one(net):
     assert not n.is_shape_tensor
 
 
-def test_get_output_type_follows_the_inputs_and_what_was_asked_for(net, engine_of):
+def test_get_output_type_follows_the_inputs_and_the_setting(net, engine_of):
     layer = net.add_shape(net.add_input("x", F, (2, 3)))
     assert (layer.get_output_type(0), layer.output_type_is_set(0)) == (trt.int64, False)
     layer.set_output_type(0, F)
@@ -184,7 +184,7 @@ def test_a_layer_keeps_the_array_of_its_weights(net, engine_of):
     assert engine_of(layer).run()["y"].tolist() == [2, 3]
 
 
-def test_an_output_of_nine_axes_is_refused(net, log):
+def test_an_output_of_nine_axes_is_rejected(net, log):
     x = net.add_input("x", F, (1,) * 8)
     layer = net.add_unsqueeze(x, net.add_constant((1,), np.int32([0])).get_output(0))
     layer.name = "wide"

@@ -87,7 +87,7 @@ def test_enum_has_the_entries_that_pybind11_keeps(kind):
         assert hash(member) == hash(kind(number))
 
 
-def test_enum_tells_its_kinds_as_pybind11_does():
+def test_enums_look_like_types_of_pybind11():
     assert getattr(trt.LayerType, "__entries")["RAGGED_SOFTMAX"][1] == "Ragged softmax layer type"
     assert {type(kind).__name__ for kind in enums()} == {"pybind11_type"}
     assert {type(c).__name__ for c in (trt.ILayer, trt.Dims, trt.ILogger, trt.Builder)} == {"pybind11_type"}
@@ -127,7 +127,7 @@ def test_dir_of_an_object_names_what_can_be_had(thing):
     assert "__class__" in dir(thing)
 
 
-def test_attribute_of_another_kind_of_layer_is_refused_by_name():
+def test_attribute_of_another_kind_of_layer_is_rejected_by_name():
     relu = layer()
     relu.__class__ = trt.IPoolingLayer
     with pytest.raises(AttributeError, match=r"\[AR313\].*'window_size_nd', wanted an attribute of IActiv"):

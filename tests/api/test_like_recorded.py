@@ -29,7 +29,7 @@ def test_cast_to_uint8_wraps_above_and_keeps_to_zero_below(builder, dtype, count
     assert y.tolist() == np.resize([0, 250, 4, 34], count).tolist()
 
 
-def test_uint8_output_that_is_asked_of_a_layer_wraps_as_cast_does(builder):
+def test_uint8_output_set_on_a_layer_wraps_as_cast_does(builder):
     network = builder.create_network()
     layer = network.add_identity(network.add_input("x", trt.float32, (4,)))
     layer.set_output_type(0, trt.uint8)
@@ -69,7 +69,7 @@ def test_deconvolution_sums_over_the_axis_before_the_kernels_axes(builder):
 
 
 @pytest.mark.parametrize("flag", ["FP16", "BF16", "INT8", "FP8", "INT4", "FP4"])
-def test_strongly_typed_network_refuses_flags_that_allow_types(flag):
+def test_strongly_typed_network_rejects_flags_that_allow_types(flag):
     lines = Lines()
     builder = trt.Builder(lines)
     network = builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED))

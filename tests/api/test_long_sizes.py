@@ -31,7 +31,7 @@ def chain(net):
     return shapes
 
 
-def test_tensors_tell_what_is_known_of_their_shapes(chain, log):
+def test_shapes_of_tensors_have_the_known_dimensions(chain, log):
     assert chain == [(-1, 4), (-1, -1, 4)] * 4
     assert log.lines == []
 

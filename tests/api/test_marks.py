@@ -81,7 +81,7 @@ def test_debug_tensors_are_those_of_the_engine(net, chain, engine_of, log):
     assert (net.unmark_debug(twice), "AR407" in log.lines[0]) == (False, True)
 
 
-def test_repeated_debug_tensors_are_refused(net, chain, log):
+def test_repeated_debug_tensors_are_rejected(net, chain, log):
     for tensor in (chain[0], net.get_input(0)):
         assert (net.mark_debug(tensor), net.mark_debug(tensor)) == (True, False)
     assert [line[:7] for line in log.lines] == ["[AR402]"] * 2

@@ -138,7 +138,7 @@ def test_user_managed_contexts_work_in_the_memory_they_are_given(form, allocated
     assert size not in blocks.asked
 
 
-def test_too_little_device_memory_is_refused(engine, log):
+def test_too_little_device_memory_is_rejected(engine, log):
     context = engine.create_execution_context(Strategy.USER_MANAGED)
     bound(context)
     memory = aligned(engine.device_memory_size_v2)
@@ -181,7 +181,7 @@ def test_an_allocator_without_memory_makes_no_context(plan, log):
     assert "AR802" in log.lines[0]
 
 
-def test_an_asynchronous_allocator_is_asked_with_the_stream_before_the_flags(plan, log):
+def test_an_asynchronous_allocator_gets_the_stream_before_the_flags(plan, log):
     class Async(trt.IGpuAsyncAllocator):
         def __init__(self):
             trt.IGpuAsyncAllocator.__init__(self)
@@ -214,7 +214,7 @@ def test_the_builders_allocator_serves_engines_that_it_builds(network_and_config
         builder.gpu_allocator = print
 
 
-def test_a_temporary_allocator_is_kept_and_never_asked(engine):
+def test_a_temporary_allocator_is_stored_and_never_called(engine):
     context = engine.create_execution_context()
     context.temporary_allocator = blocks = Blocks()
     bound(context)

@@ -106,7 +106,7 @@ def test_setters_read_back(net):
     assert (layer.quantization_to_type, layer.get_input(9), layer.num_inputs) == (trt.fp8, scale, 10)
 
 
-def test_arguments_of_the_wrong_kind_are_refused(net):
+def test_arguments_of_the_wrong_kind_are_rejected(net):
     layer = mixture(net, 1, 1, weights(2, 16, 5))
     with pytest.raises(TypeError, match="set_gated_weights: fc_gate_weights"):
         layer.set_gated_weights(np.ones(1), None, None, SILU)

@@ -42,7 +42,7 @@ def test_names_and_metadata_are_assignable(net):
 
 
 @pytest.mark.parametrize("name", ["", "a\0b", "x" * 4096])
-def test_bad_names_are_refused(net, log, name):
+def test_bad_names_are_rejected(net, log, name):
     assert net.add_input(name, F, (1,)) is None
     assert "AR405" in log.lines[0]
 
@@ -54,7 +54,7 @@ def test_input_names_are_unique(net, log):
     assert "test_network.py:" in log.lines[0]
 
 
-def test_inputs_refuse_sizes_below_minus_1(net, log):
+def test_inputs_reject_sizes_below_minus_1(net, log):
     assert net.add_input("x", F, (1, -2)) is None
     assert "AR120" in log.lines[0]
 
@@ -110,7 +110,7 @@ def test_a_mistake_is_logged_once_with_the_line_that_made_it(net, log):
     assert len([x for x in log.lines if "AR108" in x and "test_network.py:" in x]) <= 2
 
 
-def test_strict_raises_where_a_shape_is_asked_for(net):
+def test_strict_raises_when_a_shape_is_read(net):
     layer = net.add_resize(net.add_input("x", F, (1, 1, 2, 2)))
     layer.scales = (2, 2)
     with trt.strict(), pytest.raises(trt.errors.ShapeError, match="AR108"):
@@ -149,7 +149,7 @@ def test_marking_twice_warns(net, log):
     assert (net.num_outputs, "already" in log.lines[0]) == (1, True)
 
 
-def test_tensors_of_another_network_are_refused(net, log):
+def test_tensors_of_another_network_are_rejected(net, log):
     other = trt.Builder(log).create_network()
     assert net.add_shuffle(other.add_input("x", F, (1,))) is None
     assert "AR403" in log.lines[0]
@@ -233,7 +233,7 @@ def test_set_input_makes_shuffle_dynamic_and_reshape_dims_makes_it_static_again(
     assert not n.is_shape_tensor
 
 
-def test_resize_with_a_second_input_refuses_shape_and_scales(net, log):
+def test_resize_with_a_second_input_rejects_shape_and_scales(net, log):
     x, n = net.add_input("x", F, (1, 1, 2, 3)), net.add_input("n", trt.int64, (4,))
     layer = net.add_resize(x)
     layer.scales = (1, 1, 2, 2)
@@ -264,7 +264,7 @@ def test_weak_typing_methods_keep_working(net):
     assert (layer.precision_is_set, layer.get_output(0).dtype) == (False, F)
 
 
-def test_strong_typing_refuses_precisions(log):
+def test_strong_typing_rejects_precisions(log):
     net = trt.Builder(log).create_network(1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
     layer = net.add_shuffle(net.add_input("x", F, (2,)))
     layer.precision = trt.float16
@@ -321,7 +321,7 @@ def test_permutations_and_dims_show_as_in_tensorrt(net):
         ("scale", np.ones(1, np.complex64)),
     ],
 )
-def test_attributes_refuse_wrong_types(net, name, value):
+def test_attributes_reject_wrong_types(net, name, value):
     layer = net.add_scale(net.add_input("x", F, (1, 1, 2, 2)), UNIFORM)
     with pytest.raises(TypeError, match="AR311"):
         setattr(layer, name, value)
@@ -335,7 +335,7 @@ def test_add_methods_have_signatures_and_documentation(net):
     assert net.add_scale.__doc__
 
 
-def test_add_methods_refuse_wrong_arguments(net):
+def test_add_methods_reject_wrong_arguments(net):
     x = net.add_input("x", F, (1, 1, 2, 2))
     for bad in [(), (x,), (None, UNIFORM), (x, UNIFORM, 1, 2, 3, 4)]:
         with pytest.raises(TypeError):
@@ -344,7 +344,7 @@ def test_add_methods_refuse_wrong_arguments(net):
         net.add_scale_nd(x, UNIFORM)
 
 
-def test_error_recorder_of_the_builder_hears_of_the_network(log):
+def test_error_recorder_of_the_builder_gets_errors_of_the_network(log):
     class Recorder(trt.IErrorRecorder):
         def __init__(self):
             trt.IErrorRecorder.__init__(self)
@@ -403,7 +403,7 @@ def test_ranks_of_a_collective_multiply_or_divide_the_first_size(net, name, grou
         ("ALL_GATHER", -1, [1, 1], 2, "AR304"),
     ],
 )
-def test_ranks_that_a_collective_cannot_have_are_refused(net, log, op, root, groups, ranks, code):
+def test_ranks_that_a_collective_cannot_have_are_rejected(net, log, op, root, groups, ranks, code):
     fold = trt.ReduceOperation.SUM if "REDUCE" in op else trt.ReduceOperation.NONE
     x = net.add_input("x", trt.float32, (6, 5))
     layer = net.add_dist_collective(x, trt.CollectiveOperation[op], fold, root, groups)

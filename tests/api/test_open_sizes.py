@@ -214,7 +214,7 @@ def test_windows_and_shapes_may_come_from_any_data(net):
         run(x=x, n=np.float32([5]))
 
 
-def test_a_number_that_two_layers_read_is_told_once(net):
+def test_a_number_that_two_layers_read_is_reported_once(net):
     n = size(net)
     y = element(net, E.SUM, filled(net, n), filled(net, n, 1.0))
     marked(net, y=y)
@@ -251,7 +251,7 @@ class Allocator(trt.IOutputAllocator):
         self.calls.append(("shape", tuple(shape)))
 
 
-def test_an_allocator_is_asked_when_the_size_is_found(net):
+def test_an_allocator_is_called_when_the_size_is_known(net):
     marked(net, y=filled(net, size(net)))
     context, allocator, n = engine(net).create_execution_context(), Allocator(), np.float32([3])
     context.set_tensor_address("n", n)
@@ -265,7 +265,7 @@ def test_an_allocator_is_asked_when_the_size_is_found(net):
         assert np.frombuffer(allocator.memory, np.float32, int(n[0])).tolist() == list(range(int(n[0])))
 
 
-def test_an_allocator_is_told_room_and_shape_once_for_each_run(net):
+def test_an_allocator_gets_size_and_shape_once_for_each_inference(net):
     marked(net, y=filled(net, size(net)))
     context, allocator = engine(net).create_execution_context(), Allocator()
     context.set_tensor_address("n", np.float32([3]))
@@ -307,7 +307,7 @@ def test_what_was_computed_before_survives_that_memory_grows(net):
         assert result["z"].tolist() == [9 * 29]
 
 
-def test_numbers_that_are_no_sizes_are_refused_and_the_next_run_is_right(net):
+def test_numbers_that_are_no_sizes_are_rejected_and_the_next_run_is_right(net):
     marked(net, y=filled(net, size(net)))
     run = engine(net).run
     with pytest.raises(ShapeError, match=r"AR120.*got -2"):
@@ -463,7 +463,7 @@ def test_a_window_begins_where_any_data_say(net, mode):
         assert np.array_equal(run(x=x, n=np.float32([n]))["y"], -around[n + 8 : n + 13])
 
 
-def test_a_border_by_a_size_with_a_bound_is_refused(net):
+def test_a_border_by_a_size_with_a_bound_is_rejected(net):
     x = net.add_input("x", F, (9,))
     layer = net.add_slice(x, (0,), (5,), (1,))
     layer.mode = trt.SampleMode.WRAP
@@ -491,7 +491,7 @@ def test_sizes_that_a_branch_decides_are_found_before_it(net):
         assert np.array_equal(run(flag=np.array(False), x=x)["y"], result)
 
 
-def test_a_loop_decides_no_size_without_a_bound_anew(net):
+def test_a_loop_computes_no_unbounded_size_again(net):
     loop = net.add_loop()
     loop.add_trip_limit(constant(net, 3, np.int32), trt.TripLimit.COUNT)
     state = loop.add_recurrence(net.add_input("n", F, (1,)))

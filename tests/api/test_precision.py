@@ -126,7 +126,7 @@ def test_an_order_that_cannot_be_followed_is_a_named_error(build, log, dtype, te
     assert text in log.lines[-1]
 
 
-def test_a_wish_that_cannot_be_followed_is_a_warning(build, log):
+def test_a_preference_that_cannot_be_met_is_a_warning(build, log):
     y = build(PREFER, prepare=setting(trt.int8)).run(x=X)["y"]
     assert (y == build().run(x=X)["y"]).all()
     assert "precision int8, but x has no range" in log.lines[0]
@@ -198,12 +198,12 @@ def test_every_precision_of_a_chain_may_be_ordered(log):
     assert got.tolist() == expected.astype(np.float32).tolist()
 
 
-def test_the_inspector_tells_the_precision(build, tiles):
+def test_the_inspector_reports_the_precision(build, tiles):
     plan = state_of(build(Flag.BF16)).plan
     assert ("precision", "bfloat16") in plan.layers[1].details
 
 
-def test_a_type_asked_for_one_layer_meets_float32_behind_it(log):
+def test_a_type_set_for_one_layer_is_followed_by_float32(log):
     builder = trt.Builder(log)
     network, config = builder.create_network(), builder.create_builder_config()
     x = network.add_input("x", F, (2, 3))
@@ -219,7 +219,7 @@ def test_a_type_asked_for_one_layer_meets_float32_behind_it(log):
     assert (y.dtype, moved.dtype) == (F, HALF)
 
 
-def test_tensors_that_nobody_asked_a_type_for_still_have_one_type(log):
+def test_tensors_without_a_set_type_still_have_one_type(log):
     network = trt.Builder(log).create_network()
     x, h = network.add_input("x", F, (2,)), network.add_input("h", HALF, (2,))
     with pytest.raises(ValueError, match="not known"):

@@ -25,7 +25,7 @@ def test_messages_are_json_where_the_environment_asks(monkeypatch, capsys):
     assert (output[-1]["severity"], output[-1]["code"][:2]) == ("ERROR", "AR")
 
 
-def test_a_wrong_form_is_refused(monkeypatch):
+def test_a_wrong_form_is_rejected(monkeypatch):
     monkeypatch.setenv("ANYRT_LOG", "xml")
     with pytest.raises(anyrt.errors.ArgumentError, match="ANYRT_LOG: got 'xml', wanted one of json"):
         anyrt.Logger().log(anyrt.Logger.ERROR, "x")
@@ -47,6 +47,6 @@ def test_severities_have_levels(severity, level, caplog):
     assert (record.levelno, record.getMessage(), record.code) == (level, "100 % [AR101]", None)
 
 
-def test_what_is_no_logger_is_refused():
+def test_what_is_no_logger_is_rejected():
     with pytest.raises(TypeError, match="got int, wanted a"):
         anyrt.PythonLogger(3)

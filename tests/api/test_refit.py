@@ -108,12 +108,12 @@ def test_nothing_is_decided_by_numbers_that_may_change(log, number):
     np.testing.assert_allclose(y(engine), y(built(log, lambda b: classifier(b, special))), 1e-4, 1e-4)
 
 
-def test_all_weights_are_told_by_layer_and_role(log, first):
+def test_all_weights_are_listed_by_layer_and_role(log, first):
     layers, roles = trt.Refitter(first, log).get_all()
     assert [*zip(layers, [r.name for r in roles], strict=True)] == [*SHAPES]
 
 
-def test_an_engine_that_was_not_built_for_it_refuses(log):
+def test_an_engine_that_was_not_built_for_it_rejects(log):
     engine = built(log, lambda b: classifier(b, weights()))
     refitter = trt.Refitter(engine, log)
     assert (refitter.get_all(), refitter.refit_cuda_engine()) == (([], []), False)
@@ -130,7 +130,7 @@ def test_an_engine_that_was_not_built_for_it_refuses(log):
         ("conv9", Role.KERNEL, np.zeros(64, np.float32), "AR842"),
     ],
 )
-def test_weights_that_do_not_fit_are_refused_and_nothing_is_lost(log, first, layer, role, array, code):
+def test_weights_that_do_not_fit_are_rejected_and_nothing_is_lost(log, first, layer, role, array, code):
     before, refitter = y(first), trt.Refitter(first, log)
     assert refitter.set_weights(layer, role, array) is False
     assert log.lines[-1].startswith(f"[{code}] {layer}")
@@ -138,7 +138,7 @@ def test_weights_that_do_not_fit_are_refused_and_nothing_is_lost(log, first, lay
     assert np.array_equal(y(first), before)
 
 
-def test_a_name_that_is_not_there_is_told_the_nearest(log, first):
+def test_a_missing_name_gets_the_nearest_one_suggested(log, first):
     refitter = trt.Refitter(first, log)
     for name, expected in (("Conv1", "the nearest is 'conv1'"), ("gamm", "the nearest is 'gemm'")):
         assert refitter.set_weights(name, Role.BIAS, draw(64)) is False
@@ -167,7 +167,7 @@ def test_arrays_that_are_no_plain_memory_are_type_errors(log, first, array):
     assert (refitter.refit_cuda_engine(), np.array_equal(y(first), before)) == (True, True)
 
 
-def test_memory_that_was_given_back_refuses_the_refit_and_the_engine_stays(log, first):
+def test_memory_that_was_given_back_rejects_the_refit_and_the_engine_stays(log, first):
     refitter, before = trt.Refitter(first, log), y(first)
     assert refitter.set_weights("conv1", Role.BIAS, trt.Weights(FLOAT, 8, 64))
     assert refitter.refit_cuda_engine() is False
@@ -224,7 +224,7 @@ def test_arguments_of_wrong_types_are_type_errors(log, first):
             call()
 
 
-def test_numbers_that_a_half_cannot_hold_are_refused_and_the_engine_stays(log):
+def test_numbers_that_a_half_cannot_hold_are_rejected_and_the_engine_stays(log):
     engine = built(log, narrowed, Flag.REFIT)
     before, refitter = y(engine), trt.Refitter(engine, log)
     refitter.set_weights("w", Role.CONSTANT, np.full((1, 16), 1e5, np.float32))
@@ -346,7 +346,7 @@ def test_half_of_the_weights_is_not_enough_for_a_stripped_engine(log):
     assert refitter.refit_cuda_engine()
 
 
-def test_other_weights_than_those_of_the_build_are_refused_where_they_must_be_these(log):
+def test_other_weights_than_those_of_the_build_are_rejected_where_they_must_be_these(log):
     w = weights()
     engine = built(log, lambda b: classifier(b, w), Flag.STRIP_PLAN)
     wrong = w | {("conv2", "KERNEL"): weights()["conv2", "KERNEL"]}

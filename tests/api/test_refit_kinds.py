@@ -197,7 +197,7 @@ def test_tiles_of_windows_have_the_sums_of_new_weights_that_are_large_or_no_numb
     np.testing.assert_allclose(got, expected, rtol=1e-3)
 
 
-def test_new_weights_that_are_too_large_for_tiles_are_refused_where_they_are_validated(log):
+def test_new_weights_that_are_too_large_for_tiles_are_rejected_where_they_are_validated(log):
     engine = built(log, windows, {"k": draw(32, 32, 3, 3)}, Flag.REFIT, winograd="F(4,3)")
     assert not refit(engine, log, {"k": 1e25 * draw(32, 32, 3, 3)})
     assert "AR843" in log.lines[-1]

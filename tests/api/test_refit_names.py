@@ -93,7 +93,7 @@ def test_a_stripped_plan_keeps_weights_that_were_not_marked(log):
     assert named.y == [[7, 9, 11, 13]]
 
 
-def test_what_was_set_is_told_and_can_be_taken_back(log):
+def test_weights_that_were_set_are_listed_and_can_be_unset(log):
     refitter, array = Named(log, Flag.REFIT).refitter, row(7)
     assert refitter.get_named_weights("a").size == 0
     assert refitter.set_named_weights("a", array, trt.TensorLocation.DEVICE)
@@ -116,7 +116,7 @@ def test_a_prototype_has_type_and_count_and_no_elements(log):
     ("method", "answer"),
     [("get_weights_location", HOST), ("unset_named_weights", False)],
 )
-def test_unknown_names_are_told_of(log, method, answer):
+def test_unknown_names_are_reported(log, method, answer):
     refitter = Named(log, Flag.REFIT).refitter
     assert getattr(refitter, method)("c") == answer
     assert (refitter.get_named_weights("c").size, refitter.get_weights_prototype("c").size) == (0, 0)
@@ -165,7 +165,7 @@ def test_weights_without_a_name_are_marked_by_layer_and_role(log):
     assert named.refitter.get_all_weights() == ["layer b CONSTANT"]
 
 
-def test_a_default_name_of_two_layers_is_refused(log):
+def test_a_default_name_of_two_layers_is_rejected(log):
     named = Named(log, Flag.REFIT, names=(), layers=("same", "same"))
     assert named.refitter.set_named_weights("same CONSTANT", row(10)) is False
     assert "got 2 layers with such weights, wanted one" in log.lines[-1]

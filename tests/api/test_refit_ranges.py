@@ -79,7 +79,7 @@ def test_ranges_given_again_are_those_of_a_build_with_them(describe, changed):
     assert np.array_equal(ran(engine), ran(want))
 
 
-def test_ranges_are_told_and_kept_in_plans():
+def test_ranges_are_reported_and_stored_in_plans():
     engine = built(convolution, REFIT, x=2.0, inner=5.0)
     refitter = trt.Refitter(engine, trt.Logger())
     assert sorted(refitter.get_tensors_with_dynamic_range()) == ["inner", "x"]
@@ -135,7 +135,7 @@ def test_other_engines_have_no_ranges_to_change(flags):
         ("x", [-1.0, float("inf")], "AR308"),
     ],
 )
-def test_ranges_that_are_none_are_refused(name, limits, code):
+def test_invalid_ranges_are_rejected(name, limits, code):
     engine = built(convolution, REFIT, x=2.0, inner=5.0)
     refitter, before = trt.Refitter(engine, trt.Logger()), ran(engine)
     with trt.strict(), pytest.raises(trt.errors.AnyrtError, match=code):

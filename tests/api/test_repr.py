@@ -54,7 +54,7 @@ def test_long_names_are_cut_and_stay_on_one_line(net):
     assert repr(tensor) == "<ITensor 'a\\n" + "b" * 57 + "…': int8 ()>"
 
 
-def test_repr_tells_nobody_of_a_mistake_and_asking_tells(net, log):
+def test_repr_logs_no_error_and_reading_the_shape_does(net, log):
     layer = resize(net, (1, 3, 4))
     with trt.strict():
         assert repr(layer.get_output(0)) == "<ITensor 'y': unknown, its layer is unfinished or wrong>"
@@ -64,7 +64,7 @@ def test_repr_tells_nobody_of_a_mistake_and_asking_tells(net, log):
     assert [line[:7] for line in log.lines] == ["[AR108]"]
 
 
-def test_repr_after_the_mistake_is_told_does_not_tell_it_again(net, log):
+def test_repr_after_the_error_was_logged_does_not_log_it_again(net, log):
     output = resize(net, (1, 3, 4)).get_output(0)
     for _ in range(2):
         assert (output.shape.rank, "unknown" in repr(output)) == (-1, True)

@@ -23,7 +23,7 @@ def engine_of(net, lengths, open_sizes=False):
 
 @pytest.mark.parametrize("open_sizes", [False, True])
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
-def test_a_run_with_a_length_outside_is_refused(dtype, open_sizes, net, log):
+def test_a_run_with_a_length_outside_is_rejected(dtype, open_sizes, net, log):
     engine = engine_of(net, net.add_input("lengths", getattr(trt, dtype), (3,)), open_sizes)
     assert engine.run(x=X, lengths=np.array([4, 0, 2], dtype))["y"][:, 0].tolist() == [9, 6, 3, 0]
     for n in (5, -1, np.iinfo(dtype).max, np.iinfo(dtype).min):
@@ -32,7 +32,7 @@ def test_a_run_with_a_length_outside_is_refused(dtype, open_sizes, net, log):
 
 
 @pytest.mark.parametrize("n", [5, -1])
-def test_a_constant_length_outside_is_refused_when_the_layer_is_added(n, net, log):
+def test_a_constant_length_outside_is_rejected_when_the_layer_is_added(n, net, log):
     lengths = net.add_constant((3,), np.int32([4, n, 2])).get_output(0)
     with trt.strict(), pytest.raises(ShapeError, match=rf"AR133.*: got length {n}, wanted "):
         engine_of(net, lengths)

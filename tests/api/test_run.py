@@ -283,14 +283,14 @@ def test_contexts_know_how_they_were_made(engine):
         engine.create_execution_context(1)
 
 
-def test_the_profiler_hears_of_every_kernel(context):
+def test_the_profiler_gets_every_kernel(context):
     ready(context)
     context.profiler = Times()
     assert context.execute_async_v3(0)
     assert len(context.profiler.names) >= 1
 
 
-def test_the_profiler_can_be_told_later(context, log):
+def test_times_can_be_reported_to_the_profiler_later(context, log):
     arrays = ready(context)
     context.profiler, context.enqueue_emits_profile = Times(), False
     assert context.execute_async_v3(0)
@@ -326,7 +326,7 @@ def test_debug_tensors_are_shown_to_the_listener(context, engine):
     assert listener.values.tolist() == [0] * 8
 
 
-def test_debug_states_of_unknown_tensors_are_refused(context, log):
+def test_debug_states_of_unknown_tensors_are_rejected(context, log):
     assert not context.set_tensor_debug_state("y", True)
     assert context.set_all_tensors_debug_state(True)
     assert (context.get_debug_state("y"), context.get_debug_state("d")) == (False, True)
@@ -406,7 +406,7 @@ def test_serialize_gives_the_plan_back(engine, plan):
         config.flags = 64
 
 
-def test_inspector_tells_in_lines_and_in_json(engine, context):
+def test_inspector_reports_in_lines_and_in_json(engine, context):
     inspector = engine.create_engine_inspector()
     ready(context)
     inspector.execution_context = context
@@ -558,7 +558,7 @@ def test_a_communicator_is_kept_where_nothing_is_exchanged(context):
     assert context.set_communicator(object())
 
 
-def test_a_communicator_of_another_kind_is_refused(log):
+def test_a_communicator_of_another_kind_is_rejected(log):
     builder = trt.Builder(log)
     network = builder.create_network()
     x, total = network.add_input("x", trt.float32, (2,)), trt.ReduceOperation.SUM

@@ -51,7 +51,7 @@ def test_k_comes_from_an_input(net):
     assert [engine.run(x=x, k=np.int32(n))["v"].tolist() for n in (1, 3)] == [[9], [9, 7, 5]]
 
 
-def test_more_than_there_are_is_refused_by_the_name_of_its_layer(net):
+def test_more_than_there_are_is_rejected_by_the_name_of_its_layer(net):
     layer = net.add_topk(net.add_input("x", trt.float32, (2,)), MAX, 1, 1, trt.int64)
     layer.set_input(1, net.add_input("k", trt.int32, ()))
     engine = built(net, layer.get_output(1), k=([1], [2], [4]))

@@ -44,7 +44,7 @@ def test_named_dims_have_their_length():
 
 
 @pytest.mark.parametrize(("value", "error"), [((1,) * 9, ValueError), ((1.5,), TypeError), ("12", TypeError)])
-def test_dims_refuse_what_is_no_shape(value, error):
+def test_dims_reject_what_is_no_shape(value, error):
     with pytest.raises(error):
         trt.Dims(value)
 
@@ -106,7 +106,7 @@ def test_empty_weights_have_a_type_only():
 @pytest.mark.parametrize(
     "array", [np.zeros((4, 4), np.float32)[:, ::2], np.zeros(2, complex), np.zeros(2, ">f4")]
 )
-def test_weights_refuse_strided_and_foreign_arrays(array):
+def test_weights_reject_strided_and_foreign_arrays(array):
     with pytest.raises(ValueError, match=r"AR30[47]"):
         trt.Weights(array)
 
@@ -115,7 +115,7 @@ HIDDEN = np.ma.array(np.float32([1, 2]), mask=[False, True])
 
 
 @pytest.mark.parametrize("array", [np.ones((2, 2), np.float32).view(np.matrix), HIDDEN, [1.0, 2.0]])
-def test_weights_refuse_matrices_masked_arrays_and_lists(array):
+def test_weights_reject_matrices_masked_arrays_and_lists(array):
     with pytest.raises((ValueError, TypeError), match="AR311"):
         trt.Weights(a=array)
 
@@ -129,7 +129,7 @@ def test_weights_of_a_mapped_file_are_an_array_in_its_memory(tmp_path):
     assert weights.numpy().tolist() == [7, 2]
 
 
-def test_weights_refuse_a_null_address():
+def test_weights_reject_a_null_address():
     with pytest.raises(ValueError, match="AR307"):
         trt.Weights(trt.float32, 0, 4)
 
@@ -187,7 +187,7 @@ def test_versions_are_numeric_and_dotted():
     assert trt.errors.ShapeError.__mro__[1] is trt.errors.AnyrtError
 
 
-def test_weights_of_memory_that_is_gone_are_refused():
+def test_weights_of_memory_that_is_gone_are_rejected():
     weights = trt.Weights(trt.float32, 1 << 40, 4)
     with pytest.raises(ValueError, match="AR307"):
         weights.numpy()
@@ -247,7 +247,7 @@ def test_arrays_are_weights_by_position_or_as_a_and_are_kept_alive():
 
 
 @pytest.mark.parametrize("args", [("float",), (trt.float32, 64), (trt.float32, "64", 1), (None, 64, 1)])
-def test_weights_refuse_other_arguments(args):
+def test_weights_reject_other_arguments(args):
     with pytest.raises(TypeError, match="AR311"):
         trt.Weights(*args)
 

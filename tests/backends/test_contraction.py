@@ -184,7 +184,7 @@ def test_results_that_take_turns_with_those_of_rows_leave_scratch_with_them():
     assert result.turns.extent == 2
 
 
-def test_lanes_of_low_tiles_are_asked_for_before_they_are_summed():
+def test_lanes_of_low_tiles_are_prefetched_before_they_are_summed():
     assert "fetch const" in text(CASES["turns of rows of both"])
     assert "nearest" not in text(product("mk,kn->mn", (56, 24), (24, 64), constant=True))
 
@@ -308,7 +308,7 @@ def test_items_that_read_all_rows_ask_for_none():
     assert "fetch v" not in text(convolution(64, 8, 64, stride=2))
 
 
-def test_lines_of_results_across_memory_are_asked_for_unless_these_are_written_past_the_caches():
+def test_strided_results_are_prefetched_unless_their_stores_are_nontemporal():
     assert "fetch out_y" in text(convolution(8, 40, 40))
     assert "fetch out_y" not in text(convolution(3, 1024, 64))
 

@@ -55,7 +55,7 @@ def test_names_differ_and_every_group_has_rows():
     assert {r.group for r in ROWS} == set(Group)
 
 
-def test_labels_tell_entries_apart():
+def test_labels_distinguish_entries():
     entries = {e for r in ROWS for e in r.entries}
     assert len({e.label for e in entries}) == len(entries)
 
@@ -100,7 +100,7 @@ def test_onnx_runtime_reads_the_codes_as_we_do(saved):
     assert distance(model.run(None, saved.inputs()), saved.wanted(Form.I4)).cosine > 0.99999
 
 
-def test_a_built_engine_tells_its_bytes_and_products(saved):
+def test_a_built_engine_reports_its_bytes_and_products(saved):
     got = session.built(saved.folder, SMALL.name, "1", saved.folder / "plan", "AnyRT float32")
     assert got["weights"] >= 4 * 64 * 48
     assert got["plan"] >= got["weights"]
@@ -108,7 +108,7 @@ def test_a_built_engine_tells_its_bytes_and_products(saved):
     assert got["flops"] == SMALL.flops
 
 
-def test_what_an_engine_refuses_is_told_by_its_first_line(saved):
+def test_errors_of_an_engine_are_shown_by_their_first_line(saved):
     saved.of(Form.I4).unlink()
     saved.failed(Form.I4, "a quantiser gave up")
     got = session.built(saved.folder, SMALL.name, "1", saved.folder / "plan", "AnyRT 4 bits")
@@ -181,7 +181,7 @@ def test_a_speed_goal_is_about_those_that_it_names():
     assert report.value(best, row, result) == 1.1
 
 
-def test_tables_show_rows_that_are_refused(tmp_path):
+def test_tables_show_rows_that_are_rejected(tmp_path):
     refused = Result("i2_1x4096x4096", 2, 1, 1, 1.0, left_out={"AnyRT 2 bits": "ParserError: no 2 bits"})
     rows = [refused, measured("int8_qdq_mobilenet", 10.0, ort=12.0, ov=11.0)]
     report.PAGE.write(tmp_path / "bits.md", report.tables(rows), MACHINE)

@@ -39,7 +39,7 @@ def computing(network):
     return [x for x in layers if not isinstance(x, trt.IConstantLayer)]
 
 
-def test_rows_have_the_sizes_that_are_asked_for():
+def test_rows_have_the_required_sizes():
     sizes = {}
     for row in ROWS:
         sizes.setdefault((row.network, row.kind), []).append(row.size)
@@ -127,7 +127,7 @@ def test_faults_name_what_is_missing():
     assert faults(Built(some, Outcome(cpu_s=1.0), usual_s=0.8)) == "0.800 s for 99%"
 
 
-def test_what_is_wanted_is_told():
+def test_goals_are_shown():
     assert wanted(LIMITED) == "≤ 0.500 s, 600 MB, 1.15 × the parts"
     assert wanted(Row(Kind.AGAIN, "mixed", 10, cpu_s=0.5)) == "≤ 0.500 s, no LLVM"
     assert wanted(Row(Kind.WEIGHTS, "weights", 1, wall_s=0.01)) == "≤ 0.0100 s of wall"
@@ -150,7 +150,7 @@ def test_growth_is_judged_where_it_shows():
     assert [line(1.05)[-1], line(1.15)[-1]] == ["yes", "no"]
 
 
-def test_tables_tell_of_builds_and_of_loads():
+def test_tables_show_builds_and_loads():
     built = Built(LIMITED, replace(GOOD, kernels=3, text_kb=500.0, largest_kb=250.0))
     loaded = Built(
         Row(Kind.WEIGHTS, "weights", 1, wall_s=0.01, form="mapped file"), Outcome(wall_s=0.02, copies=1.0)

@@ -212,7 +212,7 @@ def test_tables_are_shown_on_a_terminal(capsys):
     assert "A note." in shown
 
 
-def test_the_command_lists_cases_and_refuses_what_it_does_not_know(capsys, tmp_path):
+def test_the_command_lists_cases_and_rejects_what_it_does_not_know(capsys, tmp_path):
     cli.main(["list", "--only", "spelled_ln_pow_avg_sqrt_8"])
     assert capsys.readouterr().out == "spelled_ln_pow_avg_sqrt_8x512x768\n"
     cli.main(["list", "--only", "norm_ln_8x512x768"])

@@ -88,7 +88,7 @@ def test_a_process_needs_nothing_of_the_compiler_beside_the_api():
     assert names <= few | {"random_networks", "steps", "tree", "values"}
 
 
-def test_a_process_tells_why_a_case_cannot_be_built_and_is_missed_when_it_ends():
+def test_a_process_reports_why_a_build_fails_and_its_end_is_noticed():
     with Process(ROOT, threads=1) as process:
         assert process.prepare("nothing 1").startswith("AttributeError")
         ways = [*process.prepare("scale_c_L1_1x4x32x32"), *process.prepare("normalizations 1")]

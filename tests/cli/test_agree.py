@@ -63,7 +63,7 @@ def test_commands_take_models_scripts_and_plans(words, network, model, plan, cap
         ["cache", "prune"],
     ],
 )
-def test_results_are_json_where_that_is_asked_for(words, model, capsys):
+def test_results_are_json_on_request(words, model, capsys):
     assert json.loads(out(capsys, *words, "--json"))
 
 
@@ -195,7 +195,7 @@ def test_run_reads_an_image_as_the_input_wants_it(folder, capsys):
     assert np.allclose(np.load("y.npy"), [[1, -1, -0.6]])
 
 
-def test_guessed_sizes_are_told_in_one_warning(model, capsys):
+def test_guessed_sizes_are_reported_in_one_warning(model, capsys):
     assert main(["run", model, "--random"]) == 0
     output = capsys.readouterr()
     assert output.err.count("\n") == 1
@@ -205,7 +205,7 @@ def test_guessed_sizes_are_told_in_one_warning(model, capsys):
     assert (output.err, "(7, 3)" in output.out) == ("", True)
 
 
-def test_exec_tells_guessed_sizes_once_and_bounds_its_trace(model, capsys):
+def test_exec_reports_guessed_sizes_once_and_bounds_its_trace(model, capsys):
     assert (
         main(["exec", f"--onnx={model}", "--iterations=2000", "--duration=0", "--warmUp=0", "--avgRuns=1"])
         == 0

@@ -85,7 +85,7 @@ def test_images_are_scaled_and_laid_out(tmp_path):
     np.testing.assert_allclose(y[0, :, 0, 0], [-1, 0.5, 0], atol=1e-6)
 
 
-def test_folder_without_files_is_told(tmp_path, place, capsys):
+def test_folder_without_files_is_reported(tmp_path, place, capsys):
     (tmp_path / "none").mkdir()
     assert main(["batch", str(place / "m.onnx"), str(tmp_path / "none"), str(tmp_path / "out")]) == 2
     assert "no input file" in capsys.readouterr().err

@@ -59,7 +59,7 @@ def test_import_asks_for_permission(exported_file, capsys, monkeypatch, folder):
     assert not (folder / "elsewhere").exists()
 
 
-def test_every_changed_byte_is_refused(exported_file):
+def test_every_changed_byte_is_rejected(exported_file):
     good = exported_file.read_bytes()
     for at in (0, 9, 20, 60, len(good) // 2, len(good) - 1):
         changed = good[:at] + bytes([good[at] ^ 1]) + good[at + 1 :]
@@ -78,7 +78,7 @@ def test_every_changed_byte_is_refused(exported_file):
         ({"processor": "sparc||Linux|flags\t: vis"}, "code for sparc"),
     ],
 )
-def test_code_that_would_not_run_here_is_refused(change, message, own_cache):
+def test_code_that_would_not_run_here_is_rejected(change, message, own_cache):
     mine = exported.here(DEVICE)
     with pytest.raises(AnyrtError, match=message):
         exported.keep(exported.Exported(replace(mine, **change), ()), DEVICE)
@@ -113,7 +113,7 @@ def test_limit_of_the_environment_holds_while_code_is_kept(own_cache, monkeypatc
 
 
 @pytest.mark.parametrize("command", ["cache", "info"])
-def test_cache_that_cannot_be_used_is_told_with_its_cure(command, folder, capsys, monkeypatch):
+def test_cache_that_cannot_be_used_is_reported_with_its_cure(command, folder, capsys, monkeypatch):
     (folder / "file").touch()
     monkeypatch.setenv("ANYRT_CACHE_DIR", str(folder / "file" / "cache"))
     assert main([command]) == 0
@@ -126,5 +126,5 @@ def test_cache_that_cannot_be_used_is_told_with_its_cure(command, folder, capsys
 @pytest.mark.parametrize(
     "words", [["warm"], ["export", "x"], ["import"], ["clear", "x"], ["import", "a", "b"]]
 )
-def test_wrong_number_of_files_is_refused(words, own_cache, capsys):
+def test_wrong_number_of_files_is_rejected(words, own_cache, capsys):
     assert out(capsys, "cache", *words, status=2).startswith("anyrt cache: [AR304] cache ")

@@ -69,7 +69,7 @@ def test_codes_lists_the_table(capsys):
     assert lines[1].split(maxsplit=2) == ["AR101", "ShapeError", CODES["AR101"].title]
 
 
-def test_codes_refuses_an_unknown_code(capsys):
+def test_codes_rejects_an_unknown_code(capsys):
     assert printed(capsys, "codes", "AR1", status=2).startswith("anyrt codes: [AR304] code: got 'AR1'")
 
 
@@ -268,7 +268,7 @@ def test_explain_shows_every_version_of_a_dynamic_network(capsys):
         (("x.npy",), "[AR606] plan: got an array of NumPy, wanted a plan, an ONNX model or a script"),
     ],
 )
-def test_explain_refuses_in_one_line(capsys, words, message):
+def test_explain_rejects_in_one_line(capsys, words, message):
     assert printed(capsys, "explain", *words, status=2).startswith(f"anyrt explain: {message}")
 
 
@@ -320,7 +320,7 @@ def test_inspect_gives_json(capsys, plan):
     assert "Generate code" in output["build_seconds"]
 
 
-def test_inspect_refuses_a_damaged_plan(capsys, plan):
+def test_inspect_rejects_a_damaged_plan(capsys, plan):
     data = bytearray(Path(plan).read_bytes())
     data[200] ^= 1
     Path(plan).write_bytes(data)
@@ -432,7 +432,7 @@ def test_run_reads_types_that_numpy_does_not_know(capsys):
         (("--input", "x=x.npy", "--backend", "foo"), "[AR304] --backend: got 'foo', wanted one of cpu"),
     ],
 )
-def test_run_refuses_in_one_line(capsys, plan, words, message):
+def test_run_rejects_in_one_line(capsys, plan, words, message):
     assert printed(capsys, "run", plan, *words, status=2).startswith(f"anyrt run: {message}")
 
 
@@ -442,7 +442,7 @@ def test_run_waits_for_no_fifo(capsys, plan):
     assert output.startswith("anyrt run: [AR705] x: got x.fifo, which NumPy cannot read, wanted a .npy file")
 
 
-def test_run_refuses_an_array_of_the_wrong_shape(capsys, plan):
+def test_run_rejects_an_array_of_the_wrong_shape(capsys, plan):
     np.save("x.npy", np.zeros((1, 2, 2, 3), np.float32))
     assert "[AR" in printed(capsys, "run", plan, "--input", "x=x.npy", status=2)
 
@@ -458,7 +458,7 @@ def test_run_refuses_an_array_of_the_wrong_shape(capsys, plan):
         ("missing", "[AR314] bad.py:3: got NameError: name 'missing' is not defined"),
     ],
 )
-def test_explain_tells_a_mistake_of_a_file_once(capsys, tmp_path, monkeypatch, line, message):
+def test_explain_reports_an_error_of_a_file_once(capsys, tmp_path, monkeypatch, line, message):
     monkeypatch.chdir(tmp_path)
     Path("bad.py").write_text(f"import numpy as np\ndef define(network):\n    {line}\n")
     output = printed(capsys, "explain", "bad.py", status=2)
@@ -466,7 +466,7 @@ def test_explain_tells_a_mistake_of_a_file_once(capsys, tmp_path, monkeypatch, l
     assert output.count("[AR") == output.count("wanted") == 1
 
 
-def test_explain_tells_the_line_that_is_no_python(capsys, tmp_path, monkeypatch):
+def test_explain_reports_the_line_with_a_syntax_error(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("bad.py").write_text("x = 1\ndef define(network)\n")
     assert "[AR314] bad.py:2: got SyntaxError" in printed(capsys, "explain", "bad.py", status=2)

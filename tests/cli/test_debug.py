@@ -55,7 +55,7 @@ def test_precision_writes_options_that_keep_what_is_needed(folder, capsys):
     assert main(["exec", f"--onnx={path}", "--skipInference", *words]) == 0
 
 
-def test_reduce_cuts_a_refused_model_to_the_node_that_is_refused(folder, capsys):
+def test_reduce_cuts_a_rejected_model_to_the_node_that_is_rejected(folder, capsys):
     nodes = [node("Relu", "x", "a"), node("Exp", "a", "b"), node("Neg", "b", "c"), node("Abs", "c", "y")]
     path = saved(nodes)
     proto = onnx.load(path)
@@ -95,7 +95,7 @@ def test_reduce_finds_the_node_that_differs(folder, capsys, monkeypatch):
     assert [n.op_type for n in onnx.load("small.onnx").graph.node] == ["Exp"]
 
 
-def test_a_model_that_does_not_fail_is_said_to_agree(folder, capsys):
+def test_a_model_that_does_not_fail_is_reported_to_agree(folder, capsys):
     path = saved([node("Relu", "x", "y")])
     with pytest.raises(SystemExit, match="1"):
         main(["debug", "reduce", path, "-o", "small.onnx", "--against", "reference"])

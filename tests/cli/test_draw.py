@@ -158,7 +158,7 @@ def test_dashes_are_explained_where_there_are_any(plan):
     assert "dashed: " not in drawn(plan)
 
 
-def test_names_are_escaped_and_cut_and_told_in_full():
+def test_names_are_escaped_and_cut_and_shown_in_full_as_titles():
     text = drawn("block.py:odd")
     (layer,) = groups(text, "layer")
     name = "a</text>�" + "é層" * 40
@@ -199,7 +199,7 @@ def test_the_same_network_gives_the_same_picture(folder):
         (("net.py:wrong", "-o", "net.svg"), "[AR314] net.py:29: got AttributeError"),
     ],
 )
-def test_draw_refuses_in_one_line(capsys, plan, words, message):
+def test_draw_rejects_in_one_line(capsys, plan, words, message):
     assert main(["draw", *words]) == 2
     assert capsys.readouterr().err.startswith(f"anyrt draw: {message}")
     assert not Path("net.svg").exists()
@@ -275,7 +275,7 @@ def test_twice_the_layers_are_twice_the_picture(per_kernel):
     assert 1.8 * sizes[0] < sizes[1] < 2.2 * sizes[0]
 
 
-def test_shares_of_time_are_told_when_nothing_took_any():
+def test_shares_of_time_are_shown_if_no_kernel_took_any():
     assert ">0 ms<" in svg(chain(1, 1), milliseconds=[0.0])
     assert np.isfinite(place(chain(1, 1)).height)
 

@@ -61,7 +61,7 @@ def test_json_of_a_failure_is_empty(capsys):
     assert "&&&& FAILED" in err
 
 
-def test_open_sizes_are_one_unless_told(model, capsys):
+def test_dynamic_dimensions_default_to_one(model, capsys):
     assert execute((model, *QUICK), "trtexec") == 0
     assert "Created 1x3 float32 for x" in capsys.readouterr().out
 
@@ -112,7 +112,7 @@ def test_values_come_from_files_and_go_to_files(model, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("name", ["fifo.npy", "fifo.bin"])
-def test_values_from_a_fifo_are_refused_at_once(model, name, tmp_path, capsys):
+def test_values_from_a_fifo_are_rejected_at_once(model, name, tmp_path, capsys):
     os.mkfifo(tmp_path / name)
     assert execute((model, "--shapes=x:2x3", f"--loadInputs=x:{tmp_path / name}", *QUICK), "trtexec") == 1
     assert f"{name}: got mode prw-r--r--, wanted a regular file" in capsys.readouterr().err
@@ -162,19 +162,19 @@ def test_times_and_layers_are_exported(model, tmp_path):
         ("--layerPrecisions=a:fp99", "AR304.*--layerPrecisions.*'fp99'.*one of fp32"),
     ],
 )
-def test_mistakes_are_told_and_fail(model, word, message, capsys):
+def test_mistakes_are_reported_and_fail(model, word, message, capsys):
     assert execute((model, word, *QUICK) if word != "--iterations=many" else (model, word), "trtexec") == 1
     out, err = capsys.readouterr()
     assert re.search(message, err)
     assert out.rstrip().splitlines()[-1].startswith("&&&& FAILED TensorRT.trtexec")
 
 
-def test_an_option_without_meaning_here_is_accepted_and_said_to_be(model, capsys):
+def test_an_option_without_effect_is_accepted_with_a_notice(model, capsys):
     assert execute((model, "--useCudaGraph", "--device=0", *QUICK), "trtexec") == 0
     assert "--useCudaGraph has no effect: " in capsys.readouterr().out
 
 
-def test_types_and_formats_of_inputs_are_asked_for(model, capsys):
+def test_types_and_formats_of_inputs_can_be_set(model, capsys):
     assert execute((model, "--inputIOFormats=fp16:chw", *QUICK), "trtexec") == 0
     assert "Created 1x3 float16 for x" in capsys.readouterr().out
 
@@ -251,7 +251,7 @@ def refittable(plan):
     return engine, engine.refittable and trt.Refitter(engine, logger).get_all_weights()
 
 
-def test_weights_of_a_plan_may_change_or_are_left_out_where_asked(products, tmp_path):
+def test_weights_of_a_plan_are_refittable_or_omitted_on_request(products, tmp_path):
     path, _ = products
     plan = tmp_path / "p.plan"
     words = (f"--onnx={path}", f"--saveEngine={plan}", "--skipInference")
@@ -281,7 +281,7 @@ def test_a_refit_is_timed_and_gives_a_stripped_plan_its_weights(products, capsys
     assert re.search(r"Refittable layers and weights:\n.*  w: CONSTANT\n.*  weights w\n", out)
 
 
-def test_debug_tensors_are_written_as_asked(products, tmp_path, monkeypatch):
+def test_debug_tensors_are_written_on_request(products, tmp_path, monkeypatch):
     path, _ = products
     monkeypatch.chdir(tmp_path)
     words = ("--markDebug=x,y", "--saveDebugTensors=y:seen.raw", "--saveAllDebugTensors=numpy,summary,string")
@@ -293,7 +293,7 @@ def test_debug_tensors_are_written_as_asked(products, tmp_path, monkeypatch):
     np.testing.assert_allclose(np.float64(Path("x.txt").read_text().split()), x.reshape(-1), rtol=1e-5)
 
 
-def test_tensors_that_are_stored_are_debug_tensors_where_asked(products, tmp_path, monkeypatch):
+def test_stored_tensors_are_debug_tensors_on_request(products, tmp_path, monkeypatch):
     path, _ = products
     monkeypatch.chdir(tmp_path)
     outputs_of(path, "--markUnfusedTensorsAsDebugTensors", "--saveAllDebugTensors=raw")
@@ -333,7 +333,7 @@ def test_libraries_of_plugins_are_there_while_a_command_runs(tmp_path, capsys):
     ("word", "message"),
     [("--calibProfile=3", "AR304"), ("--calib=m.txt", "AR332"), ("--optShapesCalib=z:1x3", "AR506")],
 )
-def test_calibration_that_cannot_be_is_told(products, tmp_path, word, message, capsys, monkeypatch):
+def test_impossible_calibration_is_reported(products, tmp_path, word, message, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "m.txt").write_text("no cache")
     assert execute((f"--onnx={products[0]}", "--int8", word, *QUICK), "trtexec") == 1

@@ -64,7 +64,7 @@ def test_a_full_disk_fails_a_command(plan, words, tmp_path, full, capsys):
 
 
 @pytest.mark.parametrize("content", [b'anyrt timing cache 1\n{"k": [1', b"anyrt ti", b"\0" * 99])
-def test_a_truncated_timing_cache_is_told_once_and_made_anew(model, content, tmp_path, capsys):
+def test_a_truncated_timing_cache_is_reported_once_and_rewritten(model, content, tmp_path, capsys):
     cache = tmp_path / "timing.cache"
     cache.write_bytes(content)
     words = (model, f"--timingCacheFile={cache}", "--skipInference")
@@ -75,14 +75,14 @@ def test_a_truncated_timing_cache_is_told_once_and_made_anew(model, content, tmp
     assert "[W]" not in capsys.readouterr().out
 
 
-def test_a_timing_cache_that_is_a_fifo_is_refused(model, tmp_path, capsys):
+def test_a_timing_cache_that_is_a_fifo_is_rejected(model, tmp_path, capsys):
     os.mkfifo(tmp_path / "fifo")
     assert execute((model, f"--timingCacheFile={tmp_path / 'fifo'}", "--skipInference"), "trtexec") == 1
     message = "fifo: got mode prw-r--r--, wanted a regular file; give the path of a file\n"
     assert message in capsys.readouterr().err
 
 
-def test_a_calibration_cache_that_is_a_fifo_is_refused(model, tmp_path, capsys):
+def test_a_calibration_cache_that_is_a_fifo_is_rejected(model, tmp_path, capsys):
     os.mkfifo(tmp_path / "fifo")
     words = ("--int8", f"--calib={tmp_path / 'fifo'}", "--skipInference")
     assert execute((model, *words), "trtexec") == 1

@@ -23,7 +23,7 @@ def path(tmp_path):
     return tmp_path / "m.onnx"
 
 
-def test_check_tells_inputs_and_outputs(path, capsys):
+def test_check_reports_inputs_and_outputs(path, capsys):
     assert main(["check", str(path), "--dla"]) == 0
     out = capsys.readouterr().out
     assert [line.split(maxsplit=2) for line in out.splitlines()[1:3]] == [
@@ -34,7 +34,7 @@ def test_check_tells_inputs_and_outputs(path, capsys):
     assert "ACTIVATION" in out
 
 
-def test_check_tells_every_problem(path, capsys):
+def test_check_reports_every_problem(path, capsys):
     model = onnx.load(path)
     model.graph.node[0].op_type, model.graph.node[1].op_type = "First", "Second"
     onnx.save(model, path)
@@ -82,7 +82,7 @@ def test_arrays_come_back_from_json(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '[{"x": {"array": "!"}}]', '[{"x": 3}]'])
-def test_files_without_arrays_are_refused(text, tmp_path, path, capsys):
+def test_files_without_arrays_are_rejected(text, tmp_path, path, capsys):
     (tmp_path / "in.json").write_text(text)
     words = ["compare", str(path), "--against", "reference", "--load-inputs", str(tmp_path / "in.json")]
     assert main(words) == 2
@@ -101,7 +101,7 @@ def test_integers_agree_exactly():
     assert not compare("y", np.int32([1000]), np.int32([1001]), 1e-1, 10).agrees
 
 
-def test_inspect_tells_what_a_model_holds(path, capsys):
+def test_inspect_reports_the_content_of_a_model(path, capsys):
     assert main(["inspect", str(path), "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert (facts["inputs"], facts["operators"]) == ({"x": "float32 (n, 3)"}, {"MatMul": 1, "Relu": 1})
@@ -114,7 +114,7 @@ def test_explain_takes_a_model(path, capsys):
 
 
 @pytest.mark.parametrize("command", ["compare", "inspect", "explain"])
-def test_what_is_no_model_is_told_in_one_line(command, tmp_path, capsys):
+def test_a_file_that_is_no_model_is_reported_in_one_line(command, tmp_path, capsys):
     (tmp_path / "m.onnx").write_bytes(b"junk")
     assert main([command, str(tmp_path / "m.onnx")]) == 2
     err = capsys.readouterr().err

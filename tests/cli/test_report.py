@@ -107,7 +107,7 @@ def test_memory_over_time_is_what_is_alive(folder):
     assert len(information) >= 24
 
 
-def test_a_model_with_problems_gets_a_page_that_tells_them(model, capsys):
+def test_a_model_with_problems_gets_a_page_that_lists_them(model, capsys):
     proto = onnx.load(model)
     proto.graph.node[0].op_type = "Nonsense"
     onnx.save(proto, model)

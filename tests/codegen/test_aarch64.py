@@ -125,7 +125,7 @@ def test_what_is_no_number_comes_through_products_of_small_matrices():
         assert infinities(*EXTREMES[0], NEON_MM)
 
 
-def test_linux_tells_which_dots_a_processor_has(monkeypatch):
+def test_linux_reports_the_dots_of_a_processor(monkeypatch):
     words = {16: 1 << 20, 26: 1 << 13}
     monkeypatch.setattr(ctypes, "CDLL", lambda name: SimpleNamespace(getauxval=lambda word: words[word]))
     assert dots.__wrapped__() == {"dotprod": True, "i8mm": True, "bf16": False}

@@ -54,7 +54,7 @@ ZERO = const(0.0, Scalar.F32)
         ),
     ],
 )
-def test_code_that_cannot_be_written_yet_is_refused(body, said):
+def test_code_that_cannot_be_written_yet_is_rejected(body, said):
     kernel = Kernel("k", P, tuple(body))
     assert list(kernel_faults(kernel)) == []
     with pytest.raises(NotSupportedError, match=rf"AR901\] kernel k: got {said}"):

@@ -150,7 +150,7 @@ def test_taps_to_the_same_size_keep_every_bit(rule, level):
     [(DataType.FLOAT, 99, 1), (DataType.FLOAT, 66, 0), (DataType.UINT8, 99, 0)],
     ids=["on elements", "between elements", "integers"],
 )
-def test_weights_are_asked_only_where_they_may_be_0(dtype, size, selections):
+def test_weights_are_compared_only_where_they_may_be_0(dtype, size, selections):
     x, rule = b.param("x", (33, 40), dtype), Cubic(Coordinate.HALF_PIXEL, Selector.FORMULA, -0.75, False)
     y = b.taps(b.cast(x, DataType.FLOAT), 0, size, rule)
     lowered = native.lower(Graph((("x", x),), (("y", y),)), {}, Sizes())

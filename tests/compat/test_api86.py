@@ -171,7 +171,7 @@ print(int(trt.NetworkDefinitionCreationFlag.EXPLICIT_PRECISION), trt.LayerType.C
     ]
 
 
-def test_an_implicit_batch_is_refused_with_the_flag_that_is_needed(run):
+def test_an_implicit_batch_is_rejected_with_the_flag_that_is_needed(run):
     (logged, answer) = run(START + "print(builder.create_network())")
     assert (
         "[AR901] create_network" in logged,
@@ -228,7 +228,7 @@ for add, size in ((network.add_convolution, (2, 2)), (network.add_deconvolution,
     ]
 
 
-def test_pooling_has_its_attributes_without_nd_and_refuses_the_modes_of_caffe(run):
+def test_pooling_has_its_attributes_without_nd_and_rejects_the_modes_of_caffe(run):
     body = """
 x = network.add_input("x", trt.float32, (1, 1, 5, 4))
 pool = network.add_pooling(x, trt.PoolingType.MAX, trt.DimsHW(3, 2))

@@ -60,7 +60,7 @@ def test_streams_of_other_libraries_are_taken():
     assert core.Stream.from_handle(0).handle == core.Device().default_stream.handle == 0
 
 
-def test_device_tells_its_numbers():
+def test_device_reports_its_attributes():
     device = core.Device()
     assert (tuple(device.compute_capability), device.arch, device.device_id) == ((8, 0), "80", 0)
     assert (device.properties.warp_size, device.name) == (32, "AnyRT host memory")
@@ -111,6 +111,6 @@ def test_object_code_is_loaded_again():
 
 
 @pytest.mark.parametrize("name", ["Linker", "GraphBuilder"])
-def test_code_for_gpus_is_refused_by_name(name):
+def test_code_for_gpus_is_rejected_by_name(name):
     with pytest.raises(NotSupportedError, match=rf"AR901.*{name}: got code for a GPU"):
         getattr(core, name)("__global__ void f() {}", options=core.ProgramOptions(arch="sm_80"))

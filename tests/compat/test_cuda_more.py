@@ -49,7 +49,7 @@ def test_addresses_are_known_by_what_made_them():
     assert driver.cuMemGetAddressRange(own) == (driver.CUresult.CUDA_ERROR_INVALID_VALUE, None, None)
 
 
-def test_driver_tells_what_an_address_is():
+def test_driver_reports_the_kind_of_an_address():
     (_, device), (_, host) = driver.cuMemAlloc(8), driver.cuMemAllocHost(8)
     ask = [driver.CUpointer_attribute[f"CU_POINTER_ATTRIBUTE_{n}"] for n in ("MEMORY_TYPE", "DEVICE_POINTER")]
     kinds = driver.CUmemorytype
@@ -136,13 +136,13 @@ def test_driver_fills_half_words_and_manages_memory():
 
 
 @pytest.mark.parametrize(("module", "name"), REFUSED, ids=lambda x: x if isinstance(x, str) else "")
-def test_code_for_gpus_is_refused_by_name(module, name):
+def test_code_for_gpus_is_rejected_by_name(module, name):
     with pytest.raises(NotSupportedError, match=rf"AR901.*{name}: got code for a GPU"):
         getattr(module, name)(b"image", 0)
 
 
 @pytest.mark.parametrize("way", ["from", "to"])
-def test_host_addresses_that_lead_nowhere_are_refused(way):
+def test_host_addresses_that_lead_nowhere_are_rejected(way):
     host, (_, block) = np.zeros(64, np.uint8), runtime.cudaMalloc(64)
     values = (block, 12345) if way == "from" else (12345, block)
     assert runtime.cudaMemcpy(*values, 64, KIND.cudaMemcpyDefault) == (INVALID,)
@@ -151,7 +151,7 @@ def test_host_addresses_that_lead_nowhere_are_refused(way):
     runtime.cudaFree(block)
 
 
-def test_arrays_at_addresses_that_lead_nowhere_are_refused():
+def test_arrays_at_addresses_that_lead_nowhere_are_rejected():
     with pytest.raises(DeviceFault, match="INVALID_VALUE"):
         DEVICE.array(12345, 4096)
     host = np.zeros(8, np.uint8)

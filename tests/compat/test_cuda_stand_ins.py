@@ -34,14 +34,14 @@ def test_device_memory_is_aligned_and_usable_as_host_memory():
 
 
 @pytest.mark.parametrize("offset", [0, 40, 63])
-def test_copy_past_the_end_of_an_allocation_is_refused(offset: int):
+def test_copy_past_the_end_of_an_allocation_is_rejected(offset: int):
     _, pointer = runtime.cudaMalloc(64)
     host = np.zeros(128, np.uint8)
     assert runtime.cudaMemcpy(pointer + offset, host, 65 - offset, HOST_TO_DEVICE) == (INVALID,)
     assert runtime.cudaMemcpy(pointer + offset, host, 64 - offset, HOST_TO_DEVICE) == (OK,)
 
 
-def test_copy_past_the_end_of_an_array_is_refused():
+def test_copy_past_the_end_of_an_array_is_rejected():
     _, pointer = runtime.cudaMalloc(64)
     assert runtime.cudaMemcpy(pointer, np.zeros(63, np.uint8), 64, HOST_TO_DEVICE) == (INVALID,)
     assert runtime.cudaMemcpy(bytes(64), pointer, 64, DEVICE_TO_HOST) == (INVALID,)
@@ -69,7 +69,7 @@ def test_unpayable_allocation_gives_the_memory_code_and_no_pointer():
     assert driver.cuMemAlloc(0) == (driver.CUresult.CUDA_ERROR_INVALID_VALUE, None)
 
 
-def test_last_error_is_kept_until_asked_for():
+def test_last_error_is_kept_until_read():
     runtime.cudaGetLastError()
     runtime.cudaFree(0x1234)
     runtime.cudaMalloc(8)
@@ -123,7 +123,7 @@ def test_device_copies_within_the_device_only_between_device_memory():
     assert int(driver.cuMemcpyDtoD(b, np.zeros(4, np.uint8), 4)[0]) == 1
 
 
-def test_there_is_one_device_and_it_tells_about_itself():
+def test_there_is_one_device_with_properties():
     _, props = runtime.cudaGetDeviceProperties(0)
     _, device = driver.cuDeviceGet(0)
     major = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR

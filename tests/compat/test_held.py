@@ -55,7 +55,7 @@ def test_other_tensors_are_not_held(context):
     assert bound(context, "x", np.zeros(12, np.float32))() is None
 
 
-def test_sizes_are_those_that_were_told(context):
+def test_shape_inputs_and_outputs_use_the_arrays_at_their_addresses(context):
     bound(context, "sizes", [4, 3])
     reported = bound(context, "twice", [0, 0])
     others = [np.array([7, 7]) for _ in range(100)]

@@ -152,7 +152,7 @@ def test_a_captured_kernel_runs_with_the_graph_and_its_arguments_then():
 
 
 @needs_compiler
-def test_the_log_tells_mistakes_of_a_kernel_by_line():
+def test_the_log_reports_errors_of_a_kernel_by_line():
     _, program = nvrtc.nvrtcCreateProgram('\nextern "C" __global__ void f(int *x) { x[0] = y; }', "f.cu")
     assert nvrtc.nvrtcGetCUBINSize(program)[0] is RESULT.NVRTC_ERROR_INVALID_PROGRAM
     assert nvrtc.nvrtcCompileProgram(program, 0, []) == (RESULT.NVRTC_ERROR_COMPILATION,)
@@ -200,7 +200,7 @@ def test_images_of_files_and_libraries_give_kernels(tmp_path):
 
 
 @needs_compiler
-def test_limits_of_kernels_are_told_and_need_not_be_raised():
+def test_limits_of_kernels_are_reported_and_need_not_be_raised():
     kind, (_, f) = driver.CUfunction_attribute, driver.cuModuleGetFunction(module()[0], b"nothing")
     room = kind.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
     assert driver.cuFuncSetAttribute(f, room, 1 << 20) == driver.cuFuncSetCacheConfig(f, 0) == (GOOD,)
@@ -224,7 +224,7 @@ def test_what_is_not_there_has_a_code():
 
 
 @pytest.mark.parametrize("image", [b"\x7fELF" + bytes(60), b".version 8.0\n.target sm_80"])
-def test_machine_code_of_gpus_is_refused(image):
+def test_machine_code_of_gpus_is_rejected(image):
     with pytest.raises(NotSupportedError, match=r"AR901.*a module of kernels.*nvrtc"):
         driver.cuModuleLoadData(image)
 
@@ -294,7 +294,7 @@ def test_sums_over_lanes_and_warps_are_those_of_numpy(threads):
 
 
 @needs_compiler
-def test_lanes_tell_each_other_what_they_have():
+def test_lanes_exchange_values():
     _, kernel = driver.cuModuleGetFunction(module(TOGETHER)[0], b"lanes")
     y, lane = np.zeros((64, 5), np.int32), np.arange(64) % 32
     assert launch(kernel, (1, 1, 1), (64, 1, 1), y) == (GOOD,)
@@ -315,9 +315,8 @@ def test_threads_that_never_meet_fail_the_launch_and_the_next_works():
 
 
 @pytest.mark.parametrize("name", ["__shfl_down", "__activemask", "__syncthreads_count", "cooperative_groups"])
-def test_what_has_no_meaning_here_is_refused_by_name(name):
-    wanted = "a supported function"
-    with pytest.raises(NotSupportedError, match=rf"AR901.*nvrtc: got {name} in a kernel, wanted {wanted}"):
+def test_what_has_no_meaning_here_is_rejected_by_name(name):
+    with pytest.raises(NotSupportedError, match=rf"AR901.*nvrtc: got {name} in a kernel, wanted a supported function"):
         compiled(f"__global__ void f() {{ {name}(1); }}")
 
 

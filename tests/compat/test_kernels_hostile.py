@@ -44,7 +44,7 @@ def test_a_thread_that_waits_has_large_arrays(elements):
 
 
 @pytest.mark.parametrize("wait", ["", "__syncthreads();"])
-def test_a_thread_with_more_than_cuda_gives_is_refused(wait):
+def test_a_thread_with_more_than_cuda_gives_is_rejected(wait):
     text = TEXT % (
         "float",
         f"volatile float a[140000]; for (int i = 0; i < 140000; i++) a[i] = i; {wait} x[0] = a[5];",
@@ -84,12 +84,12 @@ def test_an_image_of_another_process_is_not_loaded(tmp_path):
 
 
 @pytest.mark.parametrize("address", [12345, 1 << 47])
-def test_an_image_at_an_address_without_memory_is_refused(address):
+def test_an_image_at_an_address_without_memory_is_rejected(address):
     assert driver.cuModuleLoadData(address)[0] == INVALID
 
 
 @pytest.mark.parametrize("which", ["all", "one"])
-def test_arguments_of_a_kernel_at_an_address_without_memory_are_refused(which):
+def test_arguments_of_a_kernel_at_an_address_without_memory_are_rejected(which):
     _, module = driver.cuModuleLoadData(compiled(TEXT % ("int", "x[0] = 5;")))
     _, kernel = driver.cuModuleGetFunction(module, b"k")
     places = np.array([12345], np.uint64)

@@ -68,7 +68,7 @@ def test_texts_of_codes_are_c_strings(load):
     assert (name(1), name(12345)) == (b"invalid value", b"unrecognized error code")
 
 
-def test_tensorrts_own_libraries_tell_their_version_and_start_plugins(load):
+def test_tensorrts_own_libraries_report_their_version_and_start_plugins(load):
     plugins = load("/usr/lib/libnvinfer_plugin.so.10", mode=ctypes.RTLD_GLOBAL)
     assert plugins.initLibNvInferPlugins(None, b"") is True
     major, minor, patch = (int(n) for n in anyrt.__version__.split("."))

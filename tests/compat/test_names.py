@@ -80,7 +80,7 @@ def test_events_of_the_driver_are_recorded_timed_and_destroyed():
     assert driver.cuEventSynchronize(last) == driver.cuEventQuery(last) == (NO_HANDLE,)
 
 
-def test_the_driver_tells_of_one_device():
+def test_the_driver_reports_one_device():
     assert driver.cuDeviceGetCount() == (GOOD, 1)
     assert driver.cuDeviceGet(1) == (NO_DEVICE, None)
     _, device = driver.cuDeviceGet(0)
@@ -193,7 +193,7 @@ def test_streams_of_the_runtime_are_done_until_they_are_gone(create):
     assert runtime.cudaStreamQuery(stream) == runtime.cudaEventQuery(event) == (GONE,)
 
 
-def test_the_runtime_tells_of_its_device():
+def test_the_runtime_reports_its_device():
     _, props = runtime.cudaGetDeviceProperties(0)
     result = (props.major, props.minor, props.multiProcessorCount, props.totalGlobalMem)
     attributes = [
@@ -231,7 +231,7 @@ def test_every_code_of_the_runtime_compiler_has_a_text():
 # ---- pycuda ------------------------------------------------------------------------------------------------
 
 
-def test_pycuda_tells_of_its_device():
+def test_pycuda_reports_its_device():
     assert pycuda.init() is None
     assert (pycuda.get_version(), pycuda.get_driver_version()) == ((12, 8, 0), 12080)
     device = autoinit.device

@@ -87,7 +87,7 @@ def test_arrays_take_memory_of_pools_and_of_others():
     pool.free_held()
 
 
-def test_device_and_contexts_tell_what_programs_print():
+def test_device_and_contexts_have_the_values_that_programs_print():
     device = tools.get_default_device()
     assert (device.pci_bus_id(), device.can_access_peer(device)) == ("0000:00:00.0", False)
     assert device.get_attributes()[driver.device_attribute.WARP_SIZE] == 32
@@ -155,6 +155,6 @@ def test_a_text_that_is_no_kernel_says_where():
 
 
 @pytest.mark.parametrize(("home", "name"), [(driver, "module_from_file"), (pycuda_compiler, "DynamicModule")])
-def test_what_is_for_files_of_gpus_is_refused_by_name(home, name):
+def test_what_is_for_files_of_gpus_is_rejected_by_name(home, name):
     with pytest.raises(NotSupportedError, match=rf"AR901.*{name}: got code for a GPU"):
         getattr(home, name)(b"image")

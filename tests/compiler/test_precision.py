@@ -129,7 +129,7 @@ def test_products_of_windows_are_counted_and_a_few_channels_in_groups_stay_float
         assert (is_faster(HALF, tiles, layer), is_faster(BF16, tiles, layer)) == (fits, True)
 
 
-def test_mistakes_of_layers_are_told_as_without_a_precision():
+def test_mistakes_of_layers_are_reported_as_without_a_precision():
     layer = product(param("x", (2, 3), FLOAT), param("y", (2, 3), FLOAT))
     with pytest.raises(AnyrtError, match="AR130"):
         expand_layer(OPS[LayerType.MATRIX_MULTIPLY], in_type(layer, HALF, rounds=False))

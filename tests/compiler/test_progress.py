@@ -102,7 +102,7 @@ def test_a_network_of_many_kernels_says_no_more_than_one_of_few():
     assert len(listener.lines[Severity.INFO]) == 4
 
 
-def test_who_waits_hears_every_other_second_where_a_build_is(monkeypatch):
+def test_a_long_build_logs_its_progress_every_other_second(monkeypatch):
     monkeypatch.setattr(progress, "INTERVAL", 2.0)
     now, lines = [0.0], []
     told_of = Progress("net", lambda severity, text: lines.append(text), clock=lambda: now[0])
@@ -121,7 +121,7 @@ def test_who_waits_hears_every_other_second_where_a_build_is(monkeypatch):
     ]
 
 
-def test_a_monitor_hears_of_no_more_steps_than_it_was_told_of():
+def test_a_monitor_gets_no_more_steps_than_announced():
     listener = Listener()
     with Progress("net", monitor=listener).counted("Schedule kernels") as report:
         for built, of in ((0, 2), (1, 2), (2, 2), (1, 3), (2, 3), (3, 3)):  # a value was rejected

@@ -87,7 +87,7 @@ def test_weights_that_overlap_are_found_where_they_lie(monkeypatch):
     assert native.build(request) == first
 
 
-def test_a_build_of_the_same_tells_where_it_comes_from():
+def test_a_repeated_build_reports_its_origin():
     lines, request = [], product(numbers((70, 64)))
     native.build(request)
     native.build(replace(request, log=lambda severity, text: lines.append((severity, text))))
@@ -121,7 +121,7 @@ def test_another_request_is_built_for_itself(what):
     assert plan == native.build(OTHERS[what])
 
 
-def test_names_tell_requests_apart():
+def test_names_distinguish_requests():
     every = [product(numbers((70, 64))), *(r for what, r in OTHERS.items() if what != "passes")]
     keys = [Recall.of(r, DEVICE).key for r in every]
     assert all(a != b for a, b in itertools.combinations(keys, 2))
@@ -136,7 +136,7 @@ def test_every_field_of_a_request_is_named_or_idle_or_absent():
 
 
 @pytest.mark.parametrize("settings", [Settings(optimization_level=5), Settings(verify=Verify.SAMPLE)])
-def test_what_is_measured_or_verified_is_built_anew(settings, monkeypatch):
+def test_tuned_or_verified_builds_are_not_reused(settings, monkeypatch):
     request = product(numbers((70, 64)), settings=settings)
     native.build(request)
     monkeypatch.setattr(driver._Build, "_optimised", refuse)

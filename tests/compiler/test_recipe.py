@@ -89,7 +89,7 @@ def test_single_numbers_stay_where_weights_are_those_of_the_build():
     [("w0", 2, "c"), ("w7", 3, "c"), ("w0", 3, "d")],
     ids=["size", "name", "output"],
 )
-def test_recipes_that_do_not_fit_are_refused(name, size, output):
+def test_recipes_that_do_not_fit_are_rejected(name, size, output):
     x = build.param(name, (size,), F)
     text = print_graph(Graph(((name, x),), ((output, x),)), vocabulary({}))
     refit = Refit((WeightsRecord("w", F, 3, ()),), text, ("c",))

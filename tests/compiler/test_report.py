@@ -82,7 +82,7 @@ def test_why_sums_of_bytes_do_without_the_instruction_that_the_machine_has(rows,
     assert message in short_text(build_report(lowered, Sizes({})))
 
 
-def test_nothing_is_told_of_sums_by_instructions_nor_where_a_machine_has_none():
+def test_tiled_sums_and_machines_without_tiles_have_no_note():
     for graph, machine in ((bytes_summed(40, 64), REFERENCE), (bytes_summed(40, 35), PLAIN)):
         lowered = native.lower(graph, {}, Sizes({}), machine=machine)
         assert build_report(lowered, Sizes({})).notes == ()

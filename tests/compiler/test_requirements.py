@@ -59,7 +59,7 @@ def test_kernels_are_verified_at_sizes_that_are_implied(tmp_path, monkeypatch):
     assert "verified at 3 shapes" in plan.report
 
 
-def test_sizes_that_weights_contradict_are_refused_when_built():
+def test_sizes_that_weights_contradict_are_rejected_when_built():
     rows, columns = ((1, 16), (5, 16), (9, 16)), ((2, 2), (7, 7), (64, 64))
     with pytest.raises(ShapeError, match=r"\[AR112\] contract: got 16 .*, wanted 15"):
         settled(product((M.dim, 16), (L.dim, L.dim), rows, columns))

@@ -400,7 +400,7 @@ def test_a_build_is_cancelled_between_two_measurements():
     assert (len(runs), request.timings) == (6, {})
 
 
-def test_a_monitor_hears_of_measuring_and_may_stop_it():
+def test_a_monitor_gets_steps_of_measuring_and_can_cancel_it():
     heard: list[tuple] = []
 
     class Monitor:
@@ -435,7 +435,7 @@ def test_networks_with_too_many_bytes_are_not_measured(monkeypatch):
     assert "no kernel was measured: 114400 bytes of tensors are too many" in notes_of(plan)
 
 
-def test_an_optimum_that_the_network_refuses_is_not_measured():
+def test_an_optimum_that_the_network_rejects_is_not_measured():
     """Reading 16 MB from a tensor of four bytes would crash the process."""
     n = Sym("x.0", 1, 2048)
     x = b.param("x", (n.dim, n.dim), DataType.FLOAT)

@@ -129,7 +129,7 @@ def test_what_was_verified_is_not_compiled_again(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("how", "expected"), [(Verify.OFF, []), (Verify.SAMPLE, [2]), (Verify.FULL, [2, 4, 8])], ids=str
 )
-def test_kernels_are_tried_at_the_sizes_that_are_asked_for(tmp_path, monkeypatch, how, expected):
+def test_kernels_are_tried_at_the_required_sizes(tmp_path, monkeypatch, how, expected):
     monkeypatch.setenv("ANYRT_CACHE_DIR", str(tmp_path))
     tried: list[int] = []
 
@@ -178,7 +178,7 @@ def test_a_constant_that_is_two_outputs_is_right():
 
 
 @pytest.mark.usefixtures("wrong_abs")
-def test_a_wrong_part_of_a_concatenation_is_told_from_others_beside_an_empty_one():
+def test_a_wrong_part_of_a_concatenation_is_identified_next_to_an_empty_one():
     x = b.param("x", (40,), DataType.FLOAT)
     y = b.concat([b.const(np.zeros(0), DataType.FLOAT), b.map_("abs", x), b.map_("neg", x)], 0)
     graph = Graph((("x", x),), (("y", y),))

@@ -41,7 +41,7 @@ def test_sizes_that_become_one_size_are_that_size():
     assert substitute(2 * met + 1, {next(iter(s.terms))[0][0]: B for s in (A, C, SOME)}) == 2 * B + 1
 
 
-def test_what_cannot_be_0_is_not_asked_for_it():
+def test_a_size_that_cannot_be_0_is_not_compared_with_0():
     assert broadcast(SOME, Sym("t", 1, 4).dim) == maximum(SOME, Sym("t", 1, 4).dim)
     assert always_le(broadcast(A, B), 9)
 

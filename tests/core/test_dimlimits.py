@@ -31,7 +31,7 @@ def doubled(n):
 
 
 @pytest.mark.parametrize(("grow", "fits"), [(squared, 6), (nested, 64), (doubled, 11)])
-def test_a_size_too_long_to_write_down_is_refused_where_it_is_made(grow, fits):
+def test_a_size_too_long_to_write_down_is_rejected_where_it_is_made(grow, fits):
     assert parse_dim(print_dim(grow(fits)), {x: Sym(x) for x in "nm"}, "") == grow(fits)
     with pytest.raises(NotSupportedError, match="AR901"):
         grow(200)

@@ -61,20 +61,20 @@ def test_names_that_are_no_words_are_quoted():
         "max(@0, @0=max(n, 1))",
     ],
 )
-def test_bad_text_is_refused_with_its_place(text: str):
+def test_bad_text_is_rejected_with_its_place(text: str):
     with pytest.raises(PlanError, match=r"AR605.*output y, line 1"):
         parse_dim(text, SYMBOLS, "output y")
 
 
 @given(st.text(alphabet='n"max(),*+-0123456789. einf', max_size=30))
-def test_any_text_parses_or_is_refused(text: str):
+def test_any_text_parses_or_is_rejected(text: str):
     with contextlib.suppress(PlanError):
         size = parse_dim(text, SYMBOLS, "x")
         assert parse_dim(print_dim(size), SYMBOLS, "x") == size
 
 
 @pytest.mark.parametrize("text", [3, None, "1 + " * 20000 + "1"])
-def test_what_is_no_text_or_too_long_is_refused(text: object):
+def test_what_is_no_text_or_too_long_is_rejected(text: object):
     with pytest.raises(PlanError, match=r"AR605.*output y.*at most"):
         parse_dim(text, SYMBOLS, "output y")
 
@@ -105,7 +105,7 @@ def test_sizes_that_differ_deep_inside_have_keys_that_differ():
     assert max(map(len, keys)) < 100
 
 
-def test_a_few_characters_that_stand_for_millions_are_refused():
+def test_a_few_characters_that_stand_for_millions_are_rejected():
     text = "@0=max(n, 1 + n)"
     for k in range(1, 30):
         text = f"@{k}=max({text}, 1 + @{k - 1})"

@@ -43,12 +43,12 @@ def test_kinds_partition_the_types():
 
 
 @pytest.mark.parametrize("bad", [np.longdouble, np.complex64, np.dtype(">f4"), "S3", object])
-def test_foreign_numpy_types_are_refused(bad: np.dtype):
+def test_foreign_numpy_types_are_rejected(bad: np.dtype):
     with pytest.raises(DTypeError, match="AR204"):
         dtype.from_numpy(bad)
 
 
-def test_unknown_type_name_is_refused():
+def test_unknown_type_name_is_rejected():
     with pytest.raises(DTypeError, match=r"AR207.*'float'"):
         dtype.parse("float")
 
@@ -111,7 +111,7 @@ def test_unpacking_fp4_gives_all_sixteen_values():
     assert values.tolist() == [0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6]
 
 
-def test_unpacking_too_few_bytes_is_refused():
+def test_unpacking_too_few_bytes_is_rejected():
     with pytest.raises(DTypeError, match="got 1 bytes, wanted 2 bytes"):
         dtype.unpack4(b"\x12", 3, DataType.INT4)
 

@@ -36,7 +36,7 @@ def test_caches_are_those_of_one_core(tmp_path):
     assert sizes == (32 * KB, MB, 16 * MB, 128)
 
 
-def test_a_shared_cache_without_end_counts_as_a_usual_one(tmp_path):
+def test_a_huge_shared_cache_counts_as_a_usual_one(tmp_path):
     caches = [("Data", 1, "48K", 64, "0"), ("Unified", 2, "2M", 64, "0"), ("Unified", 3, "480M", 64, "0-1")]
     assert detected_caches(tables(tmp_path, *caches)) == replace(REFERENCE, l2_bytes=2 * MB)
 

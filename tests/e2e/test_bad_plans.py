@@ -56,7 +56,7 @@ def plan(net, plan_of):
 
 
 @pytest.mark.parametrize(("code", "spoil"), PLANS.values(), ids=PLANS)
-def test_bad_plan_is_refused(code, spoil, plan, log, recorder):
+def test_bad_plan_is_rejected(code, spoil, plan, log, recorder):
     runtime = trt.Runtime(log)
     runtime.error_recorder = recorder
     assert runtime.deserialize_cuda_engine(plan) is not None
@@ -73,7 +73,7 @@ def test_an_empty_array_is_no_plan(shape, log):
     assert "AR807" not in log.lines[-1]
 
 
-def test_plan_with_any_byte_changed_or_cut_at_any_length_is_refused(plan, log):
+def test_plan_with_any_byte_changed_or_cut_at_any_length_is_rejected(plan, log):
     runtime = trt.Runtime(log)
     for at in range(len(plan)):
         assert runtime.deserialize_cuda_engine(changed(plan, at)) is None, at
@@ -109,7 +109,7 @@ LIES = {
 
 
 @pytest.mark.parametrize(("field", "change"), LIES.values(), ids=LIES)
-def test_plan_that_contradicts_its_graph_is_refused(field, change, net, plan_of, log):
+def test_plan_that_contradicts_its_graph_is_rejected(field, change, net, plan_of, log):
     a, b = net.add_input("a", F, (-1, 3)), net.add_input("b", F, (2, 3))
     y = net.add_elementwise(a, b, trt.ElementWiseOperation.SUM).get_output(0)
     plan = bytes(plan_of(net, y, a=[(1, 3), (2, 3), (2, 3)]))
@@ -120,7 +120,7 @@ def test_plan_that_contradicts_its_graph_is_refused(field, change, net, plan_of,
 
 
 @pytest.mark.parametrize(("format", "code"), [("HWC", "AR607"), ("CHW4", "AR605"), ("DHWC", "AR607")])
-def test_plan_with_another_format_than_its_graph_is_refused(format, code, net, plan_of, log):
+def test_plan_with_another_format_than_its_graph_is_rejected(format, code, net, plan_of, log):
     plan = bytes(plan_of(net, net.add_identity(x(net, 1, 2, 3, 4)).get_output(0)))
     header = json.loads(plan[128 : 128 + struct.unpack_from("<Q", plan, 16)[0]])
     header["bindings"][0][6] = format
@@ -128,7 +128,7 @@ def test_plan_with_another_format_than_its_graph_is_refused(format, code, net, p
     assert log.lines[-1].startswith((f"[{code}] bindings[0][6]", f"[{code}] plan, binding 'x'"))
 
 
-def test_plan_that_hides_an_update_is_refused(net, plan_of, log):
+def test_plan_that_hides_an_update_is_rejected(net, plan_of, log):
     cache, new = net.add_input("cache", F, (1, 1, 4, 2)), net.add_input("new", F, (1, 1, 1, 2))
     at = net.add_input("at", trt.int32, (1,))
     y = net.add_kv_cache_update(cache, new, at, trt.KVCacheMode.LINEAR).get_output(0)
@@ -164,6 +164,6 @@ def test_values_of_a_shape_output_are_written_where_they_fit(net, builder, log):
 
 
 @pytest.mark.parametrize("lie", ["[]", "[1]", '["s\\nt"]', '["s\\nt","1","1","1"]', '["s\\nt","1","q"]', "["])
-def test_more_values_than_a_shape_output_has_are_refused(lie, net, builder, log):
+def test_more_values_than_a_shape_output_has_are_rejected(lie, net, builder, log):
     assert shape_values(net, builder, log, lambda _: lie) is None
     assert log.lines[-1][1:6] in ("AR605", "AR607")

@@ -116,7 +116,7 @@ def test_debug_tensors_are_those_of_the_whole_batch(small):
     assert seen == {"active": (BATCH, 8, 12, 12)}
 
 
-def test_a_profiler_hears_of_the_kernels_inside(small):
+def test_a_profiler_gets_the_kernels_inside(small):
     heard = {}
 
     class Profiler(trt.IProfiler):

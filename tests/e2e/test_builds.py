@@ -52,7 +52,7 @@ def stored_between(net, size):
     net.mark_output(resize.get_output(0))
 
 
-def test_a_monitor_hears_every_step_of_a_build(net, builder, tmp_path, monkeypatch):
+def test_a_monitor_gets_every_step_of_a_build(net, builder, tmp_path, monkeypatch):
     monkeypatch.setenv("ANYRT_CACHE_DIR", str(tmp_path))
     doubled(net, 3, 5)
     config = builder.create_builder_config()
@@ -109,7 +109,7 @@ def test_verification_finds_nothing_wrong(level, builder, log, plan_of):
     assert log.lines == []
 
 
-def test_a_build_over_the_memory_limit_is_refused(net, builder, log):
+def test_a_build_over_the_memory_limit_is_rejected(net, builder, log):
     stored_between(net, 128)
     config = builder.create_builder_config()
     config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, 1 << 12)
@@ -150,7 +150,7 @@ def test_a_full_disk_costs_the_cache_not_the_build(net, builder, log, no_space):
     assert (len(log.lines) > 0, [*no_space.iterdir()]) == (True, [])
 
 
-def test_a_cache_directory_that_is_a_file_costs_the_cache_not_the_build_and_is_told_once(
+def test_a_cache_directory_that_is_a_file_disables_the_cache_with_one_warning(
     net, builder, log, tmp_path, monkeypatch
 ):
     (tmp_path / "file").write_text("")
@@ -166,7 +166,7 @@ def test_a_cache_directory_that_is_a_file_costs_the_cache_not_the_build_and_is_t
     assert len(log.lines) == 4
 
 
-def test_a_cache_directory_that_others_may_write_is_told_once(net, builder, log, tmp_path, monkeypatch):
+def test_a_cache_directory_that_others_may_write_is_reported_once(net, builder, log, tmp_path, monkeypatch):
     monkeypatch.setenv("ANYRT_CACHE_DIR", str(tmp_path))
     tmp_path.chmod(0o777)
     stored_between(net, 8)

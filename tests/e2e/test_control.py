@@ -127,7 +127,7 @@ def doubled(w, x, limit):
     return loop, now
 
 
-def test_a_while_loop_ends_before_the_turn_that_its_condition_refuses(w, engine_of):
+def test_a_while_loop_ends_before_the_turn_that_its_condition_rejects(w, engine_of):
     x = w.net.add_input("x", trt.float32, (4,))
     loop, now = doubled(w, x, 100)
     engine = engine_of(w.net, w.last(loop, now))
@@ -279,7 +279,7 @@ def test_conditionals_inside_one_another_build_run_and_load_elsewhere(
     assert information.count("\n") >= 2 * depth
 
 
-def test_conditionals_inside_one_another_without_end_are_refused(w, builder, log):
+def test_conditionals_nested_too_deeply_are_rejected(w, builder, log):
     inside_one_another(w, MAX_REGIONS + 1).name = "y"
     w.net.mark_output(w.net.get_layer(w.net.num_layers - 1).get_output(0))
     assert builder.build_serialized_network(w.net, builder.create_builder_config()) is None
@@ -411,7 +411,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize(("code", "spoil"), MISTAKES.values(), ids=MISTAKES)
-def test_what_is_wrong_with_a_loop_is_told(w, log, code, spoil):
+def test_errors_of_a_loop_are_reported(w, log, code, spoil):
     x = w.net.add_input("x", trt.float32, (3, 5))
     loop = w.net.add_loop()
     loop.name = "turns"
@@ -430,7 +430,7 @@ def test_what_is_inside_is_not_read_outside(w, builder, log):
     assert any("[AR414]" in line for line in log.lines), log.lines
 
 
-def test_branches_that_do_not_agree_are_told(w, log):
+def test_branches_that_do_not_agree_are_reported(w, log):
     x, flag = w.net.add_input("x", trt.float32, (3, 5)), w.net.add_input("flag", trt.bool, ())
     conditional = w.net.add_if_conditional()
     assert conditional.add_output(x, x).get_output(0).shape.rank == -1

@@ -136,7 +136,7 @@ def test_a_state_of_a_loop_in_a_loop_is_seen_in_each_turn(w, engine_of):
     assert y[0] == 27
 
 
-def test_a_tensor_of_a_branch_in_a_loop_is_refused(w, builder, log):
+def test_a_tensor_of_a_branch_in_a_loop_is_rejected(w, builder, log):
     x, flags = w.net.add_input("x", F, (4,)), w.net.add_input("flags", trt.bool, (3,))
     loop, choice = w.net.add_loop(), w.net.add_if_conditional()
     loop.add_trip_limit(w.number(3), COUNT)

@@ -111,7 +111,7 @@ def test_both_branches_may_find_the_same(w, engine_of):
 
 
 @pytest.mark.parametrize("flag", [True, False])
-def test_a_branch_that_is_known_tells_its_sizes_to_all(w, engine_of, flag):
+def test_a_branch_with_a_constant_condition_has_known_sizes(w, engine_of, flag):
     x = w.net.add_input("x", F, (4, 6))
     conditional = w.net.add_if_conditional()
     conditional.set_condition(w.number(flag, np.bool_))
@@ -347,7 +347,7 @@ def test_turns_are_counted_while_something_is_found(w, engine_of):
         np.testing.assert_allclose(actual["y"], want, rtol=1e-5)
 
 
-def test_layers_of_one_name_around_each_other_are_refused(w, builder, log):
+def test_layers_of_one_name_around_each_other_are_rejected(w, builder, log):
     """Otherwise the dimension of the inner one would replace that of the outer one."""
     loop, row = of_iterator(w, w.net.add_input("rows", F, (5, 6, 6)))
     inner, line = of_iterator(w, row)

@@ -28,7 +28,7 @@ def network(log, kind="convolution", **attributes):
     return builder.build_engine_with_config(net, config)
 
 
-def test_a_window_larger_than_its_input_is_refused_in_the_run(log):
+def test_a_window_larger_than_its_input_is_rejected_in_the_run(log):
     engine = network(log, padding_nd=(0, 1))
     assert engine.run(x=np.ones((1, 2, 3, 1), np.float32))["y"].tolist() == [[[[6]], [[6]], [[6]]]]
     with pytest.raises(trt.errors.AnyrtError, match=r"\[AR126\] .*wanted 3 or more"):
@@ -48,7 +48,7 @@ def test_one_engine_serves_all_sizes_of_its_profile(log, shape):
     assert np.array_equal(engine.run(x=x)["y"], want)
 
 
-def test_a_deconvolution_that_cuts_off_more_than_there_is_is_refused_in_the_run(log):
+def test_a_deconvolution_that_cuts_off_more_than_there_is_is_rejected_in_the_run(log):
     engine = network(log, "deconvolution", padding_nd=(3, 1))
     assert engine.run(x=np.ones((1, 2, 4, 1), np.float32))["y"].shape == (1, 3, 0, 1)
     with pytest.raises(trt.errors.AnyrtError, match=r"\[AR120\] .*wanted 0 or more"):

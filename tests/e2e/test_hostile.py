@@ -43,7 +43,7 @@ def outcomes(cache_dir):
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_cannot_be_is_refused_without_taking_memory(name, outcomes):
+def test_what_cannot_be_is_rejected_without_taking_memory(name, outcomes):
     answer, codes, megabytes = outcomes[name]
     assert (answer, codes) == ("refused", [REFUSED[name]])
     assert megabytes < MEGABYTES

@@ -622,14 +622,14 @@ HINTS = {
 
 
 @pytest.mark.parametrize(("hint", "act"), HINTS.items(), ids=HINTS)
-def test_argument_of_the_wrong_type_is_told_how_to_write_it(hint, act, log, tmp_path):
+def test_the_error_for_a_wrong_argument_type_has_an_example(hint, act, log, tmp_path):
     with pytest.raises(TypeError) as raised:
         act(Program(log, tmp_path))
     assert str(raised.value).startswith("[AR311] ")
     assert hint in str(raised.value)
 
 
-def test_sizes_of_a_run_are_told_by_name_with_the_line_of_the_layer(log, tmp_path):
+def test_errors_about_sizes_of_an_inference_have_names_and_the_line_of_the_layer(log, tmp_path):
     p = Program(log, tmp_path)
     layer = p.add_shuffle(p.x(-1, 4))
     layer.set_input(1, p.x(2, dtype=trt.int32, name="d"))
@@ -644,7 +644,7 @@ def test_sizes_of_a_run_are_told_by_name_with_the_line_of_the_layer(log, tmp_pat
     assert (expected in str(raised.value), "(test_messages.py:" in raised.value.where) == (True, True)
 
 
-def test_reshape_with_a_minus_1_is_not_told_to_use_one(log, tmp_path):
+def test_the_cure_for_a_reshape_with_a_minus_1_does_not_suggest_one(log, tmp_path):
     p = Program(log, tmp_path)
     shape(p.add_shuffle(p.x(3, 4)), reshape_dims=(7, -1))
     shape(p.add_shuffle(p.x(3, 4, name="z")), reshape_dims=(7, 2))
@@ -653,7 +653,7 @@ def test_reshape_with_a_minus_1_is_not_told_to_use_one(log, tmp_path):
 
 
 @pytest.mark.parametrize(("dtype", "expected"), [(F, "float32"), (trt.bfloat16, "bfloat16 or float32")])
-def test_types_that_weights_may_have_are_told_once_each(dtype, expected, log, tmp_path):
+def test_types_that_weights_may_have_are_listed_once_each(dtype, expected, log, tmp_path):
     p = Program(log, tmp_path)
     shape(p.net.add_scale(p.x(1, 3, 4, 5, dtype=dtype), CHANNEL, scale=HALVES))
     assert f"got weights of type float16, wanted {expected}; convert the weights" in log.lines[0]

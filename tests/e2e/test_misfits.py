@@ -13,7 +13,7 @@ LAYERS = {
 
 
 @pytest.mark.parametrize("code", LAYERS)
-def test_a_run_tells_the_layer_and_the_sizes_that_do_not_fit(code, tmp_path, monkeypatch):
+def test_an_inference_reports_the_layer_and_the_sizes_that_do_not_fit(code, tmp_path, monkeypatch):
     monkeypatch.setenv("ANYRT_CACHE_DIR", str(tmp_path))
     logger = trt.Logger(trt.Logger.INTERNAL_ERROR)
     builder = trt.Builder(logger)

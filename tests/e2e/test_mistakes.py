@@ -114,7 +114,7 @@ def test_nine_dimensions_are_a_value_error(net):
         net.add_input("x", F, (1,) * 9)
 
 
-def test_strided_weights_are_refused_at_once(net):
+def test_strided_weights_are_rejected_at_once(net):
     with pytest.raises(ValueError, match="AR307"):
         trt.Weights(np.ones((4, 4), np.float32)[:, ::2])
     with pytest.raises(TypeError):
@@ -183,7 +183,7 @@ def test_mistake_in_a_network_is_found_at_the_build(code, describe, net, builder
         builder.build_serialized_network(net, config)
 
 
-def test_second_input_of_a_name_is_refused_at_once(net, builder, log, recorder):
+def test_second_input_of_a_name_is_rejected_at_once(net, builder, log, recorder):
     assert net.add_input("x", F, (2,)) is not None
     assert net.add_input("x", F, (2,)) is None
     assert "[AR402]" in log.lines[-1]
@@ -240,7 +240,7 @@ RUNS = {
 
 
 @pytest.mark.parametrize(("code", "act"), RUNS.values(), ids=RUNS)
-def test_mistake_of_a_run_is_told(code, act, engine, log, recorder):
+def test_mistake_of_an_inference_is_reported(code, act, engine, log, recorder):
     context = engine.create_execution_context()
     context.error_recorder = recorder
     assert act(context) is False

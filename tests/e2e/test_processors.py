@@ -64,7 +64,7 @@ def test_a_plan_agrees_on_a_smaller_processor(level, dtype, net, plan_of, random
     np.testing.assert_allclose(got.astype(np.float64), best.astype(np.float64), rtol=step, atol=step)
 
 
-def test_an_unknown_level_is_refused(net, plan_of, log, monkeypatch):
+def test_an_unknown_level_is_rejected(net, plan_of, log, monkeypatch):
     x = net.add_input("x", trt.float32, (2, 3))
     plan = plan_of(net, net.add_identity(x).get_output(0))
     monkeypatch.setenv("ANYRT_CPU", "avx9000")

@@ -150,7 +150,7 @@ def test_a_stream_may_come_in_any_pieces(size, builder, net, plan_of, load):
         ("AR606", lambda p: b"\x7fELF" + p[4:]),
     ],
 )
-def test_a_bad_stream_is_refused(code, spoil, plan, load):
+def test_a_bad_stream_is_rejected(code, spoil, plan, load):
     with trt.strict(), pytest.raises(trt.errors.PlanError, match=code):
         load(Pieces(spoil(bytes(plan)), 1 << 20))
 

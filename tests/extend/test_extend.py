@@ -238,7 +238,7 @@ def test_a_transformation_of_loops_is_a_file_and_a_step(copy):
     assert "for unroll" in built.split("#")[0]
 
 
-def test_a_strategy_is_a_list_its_name_and_a_line_that_tells_its_kernels(copy):
+def test_a_strategy_is_a_list_its_name_and_a_line_that_describes_its_kernels(copy):
     (copy.package / "backends/cpu/strategies/tiny.py").write_text(STRATEGY)
     lists = "backends/cpu/strategies/__init__.py"
     imports = "from anyrt.backends.cpu.strategies.tiny import TINY\nfrom anyrt.ir.statements import stores\n"

@@ -122,7 +122,7 @@ def test_only_negative_numbers_may_be_0_in_an_unsigned_type():
     assert causes.cause({**row, "message": message.replace("uint32(0)", "uint32(1)")}) == ""
 
 
-def test_a_grid_sample_is_refused_for_its_batch_alone():
+def test_a_grid_sample_is_rejected_for_its_batch_alone():
     row = {"kind": "refused", "op": "GridSample", "mood": "large", "ort": "", "nodes": ["GridSample"]}
     row |= {"seed": 101192, "message": "ShapeError: [AR103] t1: got 6 (volume mismatch)"}
     assert causes.cause({**row, "sizes": 1}) != ""

@@ -49,6 +49,6 @@ def test_clients_get_types_that_numpy_has(predictor):
     np.testing.assert_array_equal(results["twice"], np.full((2, 2, 2), 2))
 
 
-def test_a_wrong_type_is_refused(predictor):
+def test_a_wrong_type_is_rejected(predictor):
     with pytest.raises(AnyrtError):
         c.served(predictor, {"a": np.ones((2, 2, 2), np.float32), "b": np.float64([1, 2])})

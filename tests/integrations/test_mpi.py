@@ -106,7 +106,7 @@ except Exception as error: print(type(error).__name__)
     assert run(2, body).stdout.split() == ["ArgumentError"] * 2
 
 
-def test_a_rank_that_does_not_come_is_told():
+def test_a_missing_rank_is_reported():
     body = """
 if me == 0:
     try: exchange(ranks, Exchange(C.ALL_REDUCE, R.SUM), xs[me])
@@ -126,7 +126,7 @@ time.sleep(60)
     assert run(2, body).returncode != 0
 
 
-def test_a_group_whose_members_do_not_come_or_differ_is_told_within_the_limit():
+def test_missing_or_differing_members_of_a_group_are_reported_within_the_limit():
     body = """
 group = (0, 2) if me == 2 else (0, 1, 2)
 try:

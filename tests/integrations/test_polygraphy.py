@@ -28,7 +28,7 @@ def model(tmp_path):
     return str(tmp_path / "model.onnx")
 
 
-def test_runner_tells_its_inputs_and_runs(model):
+def test_runner_reports_its_inputs_and_runs(model):
     x = np.float32([[1, -2, 3]])
     with AnyrtRunner(SessionFromModel(model, num_threads=1, checked=True)) as runner:
         reported = runner.get_input_metadata(use_numpy_dtypes=False)["x"]

@@ -142,7 +142,7 @@ def test_threads_share_engines_while_one_of_them_builds():
 
 
 @torch.no_grad()
-def test_missing_operator_stays_in_pytorch_and_is_said_once():
+def test_missing_operator_stays_in_pytorch_and_is_reported_once():
     def f(x):
         return torch.special.bessel_j0(torch.relu(x)).sin() * 2 + torch.cos(x)
 
@@ -154,7 +154,7 @@ def test_missing_operator_stays_in_pytorch_and_is_said_once():
 
 
 @torch.no_grad()
-def test_operator_that_the_parser_refuses_stays_in_pytorch(monkeypatch):
+def test_operator_that_the_parser_rejects_stays_in_pytorch(monkeypatch):
     refuse = torch_engine.Refused("AnyRT refuses it", frozenset({"aten.cos.default"}))
     real = torch_engine.engine_of
 

@@ -249,7 +249,7 @@ GOOD = print_kernels([KERNELS[3], KERNELS[9]])
         ("alloc acc = 0.0:f32", "", "AR607", "before it is allocated"),
     ],
 )
-def test_tampered_text_is_refused(old: str, new: str, code: str, said: str):
+def test_tampered_text_is_rejected(old: str, new: str, code: str, said: str):
     assert old in GOOD
     with pytest.raises(PlanError) as caught:
         parse_kernels(GOOD.replace(old, new, 1), "dump")
@@ -264,7 +264,7 @@ def test_tampered_text_is_refused(old: str, new: str, code: str, said: str):
     st.integers(0, 6),
     st.sampled_from(["0", "i", "(", "]", "f32", "{", "e0", "min"]),
 )
-def test_mutated_text_parses_or_is_refused(at: int, length: int, word: str):
+def test_mutated_text_parses_or_is_rejected(at: int, length: int, word: str):
     with contextlib.suppress(PlanError):
         kernels = parse_kernels(GOOD[:at] + word + GOOD[at + length :])
         assert parse_kernels(print_kernels(kernels)) == kernels

@@ -178,7 +178,7 @@ def test_names_in_regions_are_kept():
         ("then=r0", "then={}", "wanted a name"),
     ],
 )
-def test_tampered_regions_are_refused(old, new, said):
+def test_tampered_regions_are_rejected(old, new, said):
     text = print_graph(EITHER, WORDS)
     assert old in text
     with pytest.raises(PlanError) as caught:
@@ -208,7 +208,7 @@ def test_text_and_its_making_grow_with_depth_and_no_faster():
     assert more == 2 * lines - 4  # all but the text around regions
 
 
-def test_regions_inside_one_another_without_end_are_refused():
+def test_regions_nested_too_deeply_are_rejected():
     with pytest.raises(PlanError, match=f"more than {MAX_REGIONS} regions inside one another"):
         parse_graph(inside_one_another(MAX_REGIONS + 1), WORDS)
 
@@ -267,7 +267,7 @@ def test_broken_regions_are_found(inner, said):
     assert any(f.startswith(said) for f in faults), faults
 
 
-def test_a_region_that_does_not_fit_its_operands_is_refused():
+def test_a_region_that_does_not_fit_its_operands_is_rejected():
     with pytest.raises(ShapeError, match="AR103"):
         apply(Repeat(1, region(b.reshape(A, (1, N.dim)))), X)
 
@@ -299,7 +299,7 @@ def test_passes_change_regions_at_any_depth():
     assert simple.outputs[0][1].type == either.outputs[0][1].type
 
 
-def test_what_regions_ask_of_sizes_is_asked_of_the_run():
+def test_requirements_of_regions_on_sizes_are_checked_at_run_time():
     rule = Requirement(N.dim, Relation.LE, M.dim, "AR103", "layer", "")
     assert requirements(graph(apply(Repeat(1, region(apply(Checked((rule,)), A))), X))) == (rule,)
 

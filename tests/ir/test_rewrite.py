@@ -64,7 +64,7 @@ def test_a_graph_that_no_rule_fits_is_the_same_object():
     assert rewrite(graph, (DOUBLE, NEGATION)) is graph
 
 
-def test_a_guard_refuses_with_a_reason():
+def test_a_guard_rejects_with_a_reason():
     refusing = rule(NEGATION.find, NEGATION.make, guard=lambda out: Fail(f"{out.dtype.name} stays"))
     value = b.map_("neg", b.map_("neg", vector("x")))
     assert refusing.apply(value) == Fail("FLOAT stays")

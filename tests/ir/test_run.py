@@ -198,7 +198,7 @@ def test_what_was_never_stored_may_be_read_where_nothing_comes_of_it():
             ran(*sums, use, scratch=24)
 
 
-def test_an_array_of_another_size_is_refused():
+def test_an_array_of_another_size_is_rejected():
     with pytest.raises(CompileError, match=r"got an array float32\[5\] for x, wanted float32\[8\]"):
         ran(Store(Y, 0, load(X, 0)), x=range(5))
 

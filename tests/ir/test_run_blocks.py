@@ -127,7 +127,7 @@ def test_threads_that_do_not_wait_are_found(body, said):
     assert said in str(caught.value)
 
 
-def test_threads_of_nested_loops_are_told_apart():
+def test_threads_of_nested_loops_are_distinguished():
     i, j = Sym("i", extent=2), Sym("j", extent=2)
     body = Store(S, i * 2 + j, ONE), Store(Y, i * 2 + j, load(S, 2 - i * 2 + j))
     with pytest.raises(CompileError, match=r"i = 0, j = 0: got s\[2\], which another thread wrote"):

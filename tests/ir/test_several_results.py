@@ -99,7 +99,7 @@ def test_parsed_results_are_the_same_interned_ones():
         ("v2: ", "v1.1: ", "a second v1.1"),
     ],
 )
-def test_tampered_results_are_refused(old, new, said):
+def test_tampered_results_are_rejected(old, new, said):
     text = print_graph(BOTH, WORDS)
     assert old in text
     with pytest.raises(PlanError) as caught:

@@ -157,7 +157,7 @@ GOOD = print_graph(graph_of(b.reshape(X, (N * 4, M.dim))), vocabulary({}))
         ("4])()", '4])() follow n "q" 0', "AR607", "'q', which is not an input"),
     ],
 )
-def test_tampered_text_is_refused(old: str, new: str, code: str, said: str):
+def test_tampered_text_is_rejected(old: str, new: str, code: str, said: str):
     assert old in GOOD
     with pytest.raises(PlanError) as caught:
         parse_graph(GOOD.replace(old, new, 1), vocabulary({}), "plan.graph")
@@ -166,7 +166,7 @@ def test_tampered_text_is_refused(old: str, new: str, code: str, said: str):
     assert said in str(caught.value)
 
 
-def test_a_constant_that_is_not_there_is_refused():
+def test_a_constant_that_is_not_there_is_rejected():
     graph = graph_of(b.map_("add", X, b.scalar(1.0, X)))
     text = print_graph(graph, vocabulary(named_blobs(graph)))
     with pytest.raises(PlanError, match=r"AR607.*const0"):
@@ -183,7 +183,7 @@ RICH = print_graph(
 
 @settings(max_examples=300)
 @given(st.data())
-def test_mutated_text_parses_or_is_refused(data: st.DataObject):
+def test_mutated_text_parses_or_is_rejected(data: st.DataObject):
     at = data.draw(st.integers(0, len(RICH) - 1))
     length = data.draw(st.integers(0, 8))
     words = st.sampled_from(
@@ -197,12 +197,12 @@ def test_mutated_text_parses_or_is_refused(data: st.DataObject):
     assert round_trip(graph) == graph
 
 
-def test_deep_nesting_is_refused():
+def test_deep_nesting_is_rejected():
     with pytest.raises(PlanError, match="at most 64 levels"):
         parse_graph("v0: FLOAT[" + "min(1, " * 70 + "1" + ")" * 70 + "] = ", vocabulary({}))
 
 
-def test_sizes_whose_product_would_explode_are_refused():
+def test_sizes_whose_product_would_explode_are_rejected():
     names = [f"s{k}" for k in range(40)]
     symbols = "".join(f"symbol {name} 1..9\n" for name in names)
     shape = ", ".join([" + ".join(names)] * 8)

@@ -239,7 +239,7 @@ def in_less(narrowed):
     return list(graph_faults(graph, Param))
 
 
-def test_float64_that_is_computed_in_less_is_refused():
+def test_float64_that_is_computed_in_less_is_rejected():
     assert in_less(b.cast(WIDE, F)) == ["map is float64 and was computed in float32"]
     assert in_less(b.cast(b.cast(WIDE, DataType.HALF), F)) == ["map is float64 and was computed in float32"]
 

@@ -62,7 +62,7 @@ def test_each_part_comes_once_and_in_the_same_order():
     assert parts([x * y + x, y]) == [y, x * y + x, x, x * y]
 
 
-def test_parts_behind_bound_symbols_come_where_asked():
+def test_parts_behind_bound_symbols_are_visited_on_request():
     assert parts([TAPPED]) == [TAPPED, load(POS, J.dim)]
     assert parts([TAPPED], bound=False) == [TAPPED]
 
@@ -101,7 +101,7 @@ def test_a_rule_comes_before_operands_and_leaves_the_rest():
     assert rewrite.expr(x) is x
 
 
-def test_indices_stay_where_they_are_not_asked_for():
+def test_indices_stay_unless_requested():
     apart = Rewrite({J: 0, I: 0}, rule={load(POS, J.dim): load(POS, 0)}.get, bound=False)
     assert apart.expr(TAPPED) is TAPPED
 

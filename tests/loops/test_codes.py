@@ -292,7 +292,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
     assert becomes(FEW, lambda k: factor_out(summed(k, names), names, LANE, small(k))) == expected
 
 
-def test_what_later_blocks_read_is_asked_for_a_line_at_a_time(becomes, names):
+def test_operands_of_later_blocks_are_prefetched_a_line_at_a_time(becomes, names):
     built = becomes(FEW, lambda k: factor_out(summed(k, names), names, LANE, small(k), Ahead(40, 16)))
     asked = [line.strip() for line in built.splitlines() if "fetch" in line]
     assert sorted(asked) == [
@@ -465,7 +465,7 @@ def test_sums_of_blocks_are_the_same_with_scales_and_without(text, becomes, name
     assert "alloc part" in built
 
 
-def test_rows_of_codes_are_told_from_numbers():
+def test_rows_of_codes_are_distinguished_from_numbers():
     results = [product_of(parsed(text)[0]) for text in (FEW, BYTES, EIGHT, ZEROS)]
     assert [rows_of_codes(p) for p in results] == [False, True, False, True]
 

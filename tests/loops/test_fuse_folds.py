@@ -134,7 +134,7 @@ def test_rows_near_the_end_of_float32_are_read_again(share, names):
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("at", [0, 15, 16, 40, 63])
-def test_one_pass_is_no_number_where_two_are_none(at, bad, names):
+def test_one_pass_is_nan_where_two_are(at, bad, names):
     (plain,), x = parse_kernels(BUFFERS + ROWS), np.arange(64.0)
     x[at] = bad
     for kernel in (plain, fuse_folds(plain, names, lambda v: 1 << 20, 16)):

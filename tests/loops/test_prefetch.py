@@ -27,7 +27,7 @@ kernel "k" p0 0.. < 4 work 1 scratch 0 {
 """
 
 
-def test_a_later_row_is_asked_for_where_one_is_folded_again(after):
+def test_a_later_row_is_prefetched_where_one_is_folded_again(after):
     expected = """\
 kernel "k" p0 0.. < 4 work 1 scratch 0 {
   let i1 0.. < 4 = p0
@@ -49,7 +49,7 @@ kernel "k" p0 0.. < 4 work 1 scratch 0 {
     assert after(BUFFERS + ROWS, lambda k: prefetch(k, 2, lambda b: True)) == expected
 
 
-def test_what_a_cache_holds_is_not_asked_for(after):
+def test_rows_in_a_cache_are_not_prefetched(after):
     assert after(BUFFERS + ROWS, lambda k: prefetch(k, 2, lambda b: False)) == "no large row is folded twice"
 
 

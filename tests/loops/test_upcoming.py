@@ -42,7 +42,7 @@ kernel "k" p0 0.. < 1 work 32 scratch 0 {
 """
 
 
-def test_lanes_of_a_later_term_are_asked_for(after):
+def test_lanes_of_a_later_term_are_prefetched(after):
     expected = """\
 kernel "k" p0 0.. < 1 work 32 scratch 0 {
   for vector n2 0.. < 10 {
@@ -64,13 +64,13 @@ kernel "k" p0 0.. < 1 work 32 scratch 0 {
     assert built == expected
 
 
-def test_nothing_is_asked_for_that_is_near_by(after):
+def test_nearby_data_is_not_prefetched(after):
     text = SUMS
     why = after(text, lambda k: prefetch_terms(k, M, [], K, 0))
     assert why == "all it reads is near by"
 
 
-def test_lines_of_results_are_asked_for_before_they_are_summed(after, names):
+def test_lines_of_results_are_prefetched_before_they_are_summed(after, names):
     expected = """\
 kernel "k" p0 0.. < 1 work 32 scratch 0 {
   for serial l11 0.. < 10 {
@@ -98,7 +98,7 @@ kernel "k" p0 0.. < 1 work 32 scratch 0 {
 @pytest.mark.parametrize(
     ("dtype", "terms"), [(DataType.FLOAT, 256), (DataType.BF16, 512), (DataType.INT8, 1024)]
 )
-def test_the_next_panel_is_asked_for_line_by_line_whatever_its_words_hold(dtype, terms):
+def test_the_next_panel_is_prefetched_line_by_line_whatever_its_words_hold(dtype, terms):
     x, w = b.param("x", (49, terms), dtype), b.const(np.ones((terms, 128)), dtype)
     y = b.contract("mk,kn->mn", x, w, DataType.INT32 if dtype is DataType.INT8 else dtype)
     graph = pack_constants(Graph((("x", x),), (("y", y),)))

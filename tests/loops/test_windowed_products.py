@@ -82,7 +82,7 @@ def test_kernels_agree_with_the_interpreter(make, level):
     assert verify(lowered, target, [{}]) == ()
 
 
-def test_rows_at_places_that_their_counter_gives_are_not_asked_for():
+def test_rows_at_computed_places_are_not_prefetched():
     row, k, one = Sym("i", extent=17), Sym("k", extent=64), Sym("p", extent=1)
     m = SimpleNamespace(chunk=Sym("c", extent=2), size=8, count=17, loop=row)
     tile, n = SimpleNamespace(m=row, tiles=1), SimpleNamespace(panel=one, j=Sym("j", extent=16))

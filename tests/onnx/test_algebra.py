@@ -44,7 +44,7 @@ def test_determinants_of_one_matrix_of_permutations_and_of_dependent_rows(run):
     assert run("Det", {"x": np.zeros((2, 3, 3), np.float32)}).tolist() == [0, 0]
 
 
-def test_determinants_of_what_is_no_number_are_none(run):
+def test_determinants_of_nan_are_nan(run):
     x = np.zeros((9, 3, 3), np.float32)
     x.reshape(9, 9)[np.arange(9), np.arange(9)] = np.nan
     assert np.isnan(run("Det", {"x": x})).all()

@@ -105,20 +105,20 @@ def refused(code, words, coded, inputs, **attributes):
 
 @spelled
 @pytest.mark.parametrize("size", [-1, -32, -(1 << 40)])
-def test_blocks_of_fewer_than_no_elements_are_refused(size, coded):
+def test_blocks_of_fewer_than_no_elements_are_rejected(size, coded):
     refused("AR304", [f"block_size {size}", "0 (no blocks) or more"], coded, coded.arrays, block_size=size)
 
 
 @pytest.mark.sampled(4)
 @spelled
 @pytest.mark.parametrize("size", [1, 8, 15, 64, 65, 1 << 40])
-def test_blocks_of_another_number_than_scales_are_refused(size, coded):
+def test_blocks_of_another_number_than_scales_are_rejected(size, coded):
     refused("AR123", [f"blocks of {size}", f"along axis {coded.axis}"], coded, coded.arrays, block_size=size)
 
 
 @spelled
 @pytest.mark.parametrize("axis", [2, -3, 1 << 40])
-def test_an_axis_that_is_not_there_is_refused(axis, coded):
+def test_an_axis_that_is_not_there_is_rejected(axis, coded):
     refused("AR304", [f"axis {axis}", "-2 to 1"], coded, coded.arrays, axis=axis)
 
 
@@ -142,7 +142,7 @@ CUT = {
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize("change", CUT.values(), ids=CUT)
 @pytest.mark.parametrize(("name", "what"), [("s", "a scale"), ("z", "a zero point")])
-def test_scales_and_zero_points_of_other_shapes_are_refused(name, what, change, sign, coded):
+def test_scales_and_zero_points_of_other_shapes_are_rejected(name, what, change, sign, coded):
     """Other layers multiply scales below 0, with the same requirements."""
     inputs = coded.arrays
     inputs["s"] *= np.float32(sign)
@@ -156,14 +156,14 @@ def test_scales_and_zero_points_of_other_shapes_are_refused(name, what, change, 
 @pytest.mark.sampled(4)
 @spelled
 @pytest.mark.parametrize("other", [np.int8, np.int32, UINT4, np.float16])
-def test_zero_points_of_another_type_than_the_codes_are_refused(other, coded):
+def test_zero_points_of_another_type_than_the_codes_are_rejected(other, coded):
     inputs = coded.arrays
     inputs["z"] = abs(inputs["z"].astype(np.int8)).astype(other)
     refused("AR203", [f"a zero point of {np.dtype(other)}", "codes of int4"], coded, inputs)
 
 
 @spelled
-def test_scales_that_are_integers_are_refused(coded):
+def test_scales_that_are_integers_are_rejected(coded):
     inputs = coded.arrays
     inputs["s"] = np.ones(inputs["s"].shape, np.int32)
     refused("AR202", ["a scale of int32", "floats"], coded, inputs)
@@ -182,7 +182,7 @@ def test_scales_of_0_below_and_nan_give_their_numbers(scale, zeros, coded):
 
 
 @spelled
-def test_scales_that_are_infinite_are_refused(coded):
+def test_scales_that_are_infinite_are_rejected(coded):
     inputs = coded.arrays
     inputs["s"][1, 1] = np.inf
     refused("AR304", ["a scale of inf", "finite"], coded, inputs)

@@ -76,7 +76,7 @@ def test_bits_stay_in_a_bit_cast(run, source, target):
 
 @pytest.mark.parametrize("mode", ["up", "down", "nearest"])
 @pytest.mark.parametrize("saturate", [0, 1])
-def test_powers_of_two_are_rounded_as_asked(run, mode, saturate):
+def test_powers_of_two_are_rounded_as_set(run, mode, saturate):
     x = np.array([0, 1e-40, 0.7, 0.75, -1.5, 2, 3.4e38, np.inf, np.nan, 5.9e-39, 1.49], np.float32)
     y = run("Cast", {"x": x}, to=TensorProto.FLOAT8E8M0, round_mode=mode, saturate=saturate, opset=25)
     expected = numpy_helper.to_float8e8m0(x, bool(saturate), mode)

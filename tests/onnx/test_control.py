@@ -60,7 +60,7 @@ def test_branches_of_other_sizes_give_what_the_data_decide():
         np.testing.assert_allclose(got, X @ X[:3, :2] if go else -X)
 
 
-def test_branches_of_other_types_are_told():
+def test_branches_of_other_types_are_reported():
     with pytest.raises(AnyrtError, match=r"AR203.*FLOAT if true and BOOL if not"):
         run(IF.replace("b = Add(z, x)", "b = Less(z, x)"), go=np.array(True), x=X)
 
@@ -132,7 +132,7 @@ def test_a_count_stops_a_condition_that_holds():
     np.testing.assert_array_equal(last, 8 * (X[0] + 1))
 
 
-def test_a_loop_that_never_ends_is_told():
+def test_a_loop_that_never_ends_is_reported():
     text = LOOP.replace("int64 n, ", "").replace("Loop (n,", "Loop (,")
     with pytest.raises(AnyrtError, match=r"AR417.*condition stays true"):
         run(text, go=np.array(True), x=X[0])
@@ -171,7 +171,7 @@ def test_a_turn_reads_the_slice_that_its_number_says():
     np.testing.assert_array_equal(z, X[:3, None])
 
 
-def test_a_state_that_grows_for_turns_of_a_run_is_told():
+def test_a_state_that_grows_for_a_dynamic_number_of_iterations_is_reported():
     text = GROWING.replace("int64 n = {3}, ", "").replace("(float[1, 3] x)", "(float[1, 3] x, int64 n)")
     with pytest.raises(AnyrtError, match=r"AR123.*float\[2, 3\] passed.*float\[1, 3\]"):
         run(text, x=X[:1], n=np.array(3))
@@ -204,7 +204,7 @@ def test_what_turns_collect_has_the_declared_shape_not_only_its_volume():
         run(text, n=np.array(2), x=X.reshape(2, 6), m=np.array([True] * 6))
 
 
-def test_a_loop_inside_a_loop_starts_anew_each_time():
+def test_a_loop_inside_a_loop_restarts_in_each_iteration():
     text = """(int64 n, float x) => (float[T] y) <bool go = {1}, float one = {1.0}> {
         s, y = Loop (n, go, x) <body = b (int64 i, bool c, float s) => (bool d, float t, float u) {
             d = Identity(c)  t = Add(s, one)

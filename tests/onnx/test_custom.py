@@ -54,7 +54,7 @@ def test_reductions_comparisons_and_products_are_followed(run):
         np.testing.assert_allclose(a, b, rtol=1e-5)
 
 
-def test_an_operator_of_onnx_may_be_described_anew(run):
+def test_an_operator_of_onnx_may_be_redefined(run):
     anyrt.op("Relu")(lambda x: x + 1)
     np.testing.assert_allclose(run("Relu", {"x": X}), X + 1)
 
@@ -69,7 +69,7 @@ def test_an_operator_of_onnx_may_be_described_anew(run):
         (lambda x, y: x, "AR417.*TypeError"),
     ],
 )
-def test_what_cannot_be_followed_is_told(run, function, message):
+def test_unsupported_code_is_reported(run, function, message):
     anyrt.op("mine::Bad")(function)
     with pytest.raises(AnyrtError, match=message):
         run("Bad", {"x": X}, domain="mine", opset=17)

@@ -394,24 +394,24 @@ def refused(w, code, *words, attributes=(), x=None):
 
 
 @pytest.mark.parametrize("bits", [0, 1, 3, 5, 6, 7, 16])
-def test_other_bits_are_refused(bits):
+def test_other_bits_are_rejected(bits):
     refused(Weights(5, 64, 32), "AR901", f"{bits} bits", "2, 4 or 8", attributes={"bits": bits})
 
 
 @pytest.mark.parametrize("level", [-1, 5])
-def test_other_levels_of_accuracy_are_refused(level):
+def test_other_levels_of_accuracy_are_rejected(level):
     refused(Weights(5, 64, 32), "AR304", f"accuracy_level {level}", attributes={"accuracy_level": level})
 
 
 @pytest.mark.parametrize("size", [0, -32, 8, 24, 48])
-def test_other_blocks_are_refused(size):
+def test_other_blocks_are_rejected(size):
     refused(
         Weights(5, 64, 32), "AR304", f"block_size {size}", "power of two", attributes={"block_size": size}
     )
 
 
 @pytest.mark.parametrize("name", ["K", "N"])
-def test_sizes_of_0_are_refused(name):
+def test_sizes_of_0_are_rejected(name):
     refused(Weights(5, 64, 32), "AR304", "sizes above 0", attributes={name: 0})
 
 
@@ -430,27 +430,27 @@ def test_attributes_that_are_missing_are_named(name):
 @pytest.mark.parametrize(
     ("name", "words"), [("b", "bytes of weights"), ("s", "scales"), ("z", "zero points")]
 )
-def test_too_few_or_many_are_refused(name, words, change):
+def test_too_few_or_many_are_rejected(name, words, change):
     w = Weights(5, 128, 32, zeros="codes")
     w.inputs[name] = change(w.inputs[name])
     refused(w, "AR123", words)
 
 
-def test_too_many_zero_points_that_are_numbers_are_refused():
+def test_too_many_zero_points_that_are_numbers_are_rejected():
     w = Weights(5, 128, 32, zeros="numbers")
     w.inputs["z"] = w.inputs["z"][:4]
     refused(w, "AR123", "16 zero points", "20, 5 rows of 4")
 
 
 @pytest.mark.parametrize(("name", "what"), [("z", "zero points"), ("s", "scales")])
-def test_rows_of_scales_and_zero_points_that_are_turned_are_refused(name, what):
+def test_rows_of_scales_and_zero_points_that_are_turned_are_rejected(name, what):
     w = Weights(5, 128, 32, zeros="numbers")
     w.inputs[name] = np.ascontiguousarray(w.inputs[name].reshape(5, 4).T)
     refused(w, "AR123", f"20 {what} of shape (4, 5)", "5 rows of 4")
 
 
 @pytest.mark.parametrize("zero", [np.nan, np.inf, -np.inf])
-def test_zero_points_that_are_not_finite_are_refused(zero):
+def test_zero_points_that_are_not_finite_are_rejected(zero):
     w = Weights(5, 128, 32, zeros="numbers")
     w.inputs["z"][1, 2] = zero
     refused(w, "AR304", f"a zero point of {zero}", "finite")
@@ -466,7 +466,7 @@ def test_zero_points_may_be_numbers_beyond_the_codes(zero, level):
 
 @pytest.mark.parametrize("dtype", [np.int32, np.float64])
 @pytest.mark.parametrize(("name", "what"), [("s", "a scale"), ("c", "a bias"), ("x", "an input")])
-def test_numbers_of_other_types_are_refused(name, what, dtype):
+def test_numbers_of_other_types_are_rejected(name, what, dtype):
     w = Weights(5, 128, 32)
     w.inputs["c"], w.order = np.zeros(5, np.float32), ["x", "b", "s", "", "", "c"]
     x = np.zeros((2, 128), dtype if name == "x" else np.float32)
@@ -476,33 +476,33 @@ def test_numbers_of_other_types_are_refused(name, what, dtype):
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (4,), (2, 5), (1, 5)])
-def test_a_bias_of_another_shape_is_refused(shape):
+def test_a_bias_of_another_shape_is_rejected(shape):
     w = Weights(5, 128, 32)
     w.inputs["c"], w.order = np.zeros(shape, np.float32), ["x", "b", "s", "", "", "c"]
     refused(w, "AR123", f"a bias of shape {shape}", "(5,)")
 
 
-def test_weights_of_another_type_are_refused():
+def test_weights_of_another_type_are_rejected():
     w = Weights(5, 128, 32)
     w.inputs["b"] = w.inputs["b"].astype(np.int32)
     refused(w, "AR202", "weights of int32", "uint8")
 
 
 @pytest.mark.parametrize("scale", [np.nan, np.inf])
-def test_scales_that_are_not_finite_are_refused(scale):
+def test_scales_that_are_not_finite_are_rejected(scale):
     w = Weights(5, 128, 32)
     w.inputs["s"][7] = scale
     refused(w, "AR304", f"a scale of {scale}", "finite")
 
 
-def test_an_input_of_another_width_is_refused():
+def test_an_input_of_another_width_is_rejected():
     refused(Weights(5, 128, 32), "AR123", "K = 128", x=np.zeros((2, 64), np.float32))
 
 
 @pytest.mark.parametrize(
     ("order", "code"), [([4] * 128, "AR304"), ([-1] * 128, "AR304"), ([0] * 64, "AR123")]
 )
-def test_blocks_of_columns_that_are_not_there_are_refused(order, code):
+def test_blocks_of_columns_that_are_not_there_are_rejected(order, code):
     w = Weights(5, 128, 32)
     w.inputs["g"], w.order = np.asarray(order, np.int32), ["x", "b", "s", "", "g"]
     refused(w, code, "g_idx")

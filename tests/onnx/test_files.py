@@ -82,7 +82,7 @@ def odd(request, tmp_path):
     return make(tmp_path / "odd"), message
 
 
-def test_a_model_that_is_no_file_is_refused(odd):
+def test_a_model_that_is_no_file_is_rejected(odd):
     path, message = odd
     (problem,) = problems(path)
     assert problem.startswith("[AR416]")
@@ -90,7 +90,7 @@ def test_a_model_that_is_no_file_is_refused(odd):
     assert len(problem) < 1000
 
 
-def test_a_plan_that_is_no_file_is_refused_with_a_code(odd):
+def test_a_plan_that_is_no_file_is_rejected_with_a_code(odd):
     path, message = odd
     with pytest.raises(AnyrtError, match=message) as error:
         load(path)
@@ -99,12 +99,12 @@ def test_a_plan_that_is_no_file_is_refused_with_a_code(odd):
     assert str(error.value).endswith(("; look at the path", "; give the path of a file"))
 
 
-def test_a_plan_at_a_path_with_a_nul_is_refused_with_a_code():
+def test_a_plan_at_a_path_with_a_nul_is_rejected_with_a_code():
     with pytest.raises(ArgumentError, match=r"AR304.*a path with a NUL"):
         load("a\0b")
 
 
-def test_weights_that_are_no_file_are_refused(odd, tmp_path):
+def test_weights_that_are_no_file_are_rejected(odd, tmp_path):
     path, message = odd
     onnx.save(model(str(path.relative_to(tmp_path))), tmp_path / "m.onnx")
     (problem,) = problems(tmp_path / "m.onnx")
@@ -113,7 +113,7 @@ def test_weights_that_are_no_file_are_refused(odd, tmp_path):
     assert len(problem) < 1000
 
 
-def test_weights_behind_links_in_a_circle_are_refused(tmp_path):
+def test_weights_behind_links_in_a_circle_are_rejected(tmp_path):
     """`realpath` does not resolve the rest of a path through a circle (until Python 3.12); here the rest is a
     link."""
     folder = tmp_path / "model"
@@ -127,14 +127,14 @@ def test_weights_behind_links_in_a_circle_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("location", [None, ""])
-def test_weights_elsewhere_without_a_location_are_refused(location, tmp_path):
+def test_weights_elsewhere_without_a_location_are_rejected(location, tmp_path):
     onnx.save(model(location), tmp_path / "m.onnx")
     (problem,) = problems(tmp_path / "m.onnx")
     assert "[AR418] initializer w: got external data without a location" in problem
 
 
 @pytest.mark.parametrize("length", ["-1", "0", "-64"])
-def test_weights_elsewhere_of_another_length_are_refused(length, tmp_path):
+def test_weights_elsewhere_of_another_length_are_rejected(length, tmp_path):
     wrong = model("w.bin")
     wrong.graph.initializer[0].external_data.add(key="length", value=length)
     onnx.save(wrong, tmp_path / "m.onnx")
@@ -151,7 +151,7 @@ def test_the_location_of_a_models_own_bytes_cannot_be_guessed(tmp_path):
 
 
 @pytest.mark.parametrize("which", ["m.onnx", "w.bin"])
-def test_a_file_that_there_is_no_memory_to_map_is_told(which, tmp_path, monkeypatch):
+def test_a_file_that_cannot_be_mapped_is_reported(which, tmp_path, monkeypatch):
     onnx.save(model("w.bin"), tmp_path / "m.onnx")
     (tmp_path / "w.bin").write_bytes(W.tobytes())
     assert load(tmp_path / "m.onnx").outputs[0].name == "y"
@@ -168,7 +168,7 @@ def test_a_file_that_there_is_no_memory_to_map_is_told(which, tmp_path, monkeypa
     assert which in problem
 
 
-def test_a_folder_that_is_gone_is_told(tmp_path, monkeypatch):
+def test_a_missing_folder_is_reported(tmp_path, monkeypatch):
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
@@ -176,7 +176,7 @@ def test_a_folder_that_is_gone_is_told(tmp_path, monkeypatch):
     assert problem.startswith("[AR416] m.onnx: got No such file or directory")
 
 
-def test_fifos_are_refused_wherever_a_file_is_read(tmp_path, capsys):
+def test_fifos_are_rejected_wherever_a_file_is_read(tmp_path, capsys):
     path = fifo(tmp_path / "net.plan")
     with pytest.raises(PlanError, match="AR604"):
         load(path)
@@ -188,6 +188,6 @@ def test_fifos_are_refused_wherever_a_file_is_read(tmp_path, capsys):
     assert "AR416" in capsys.readouterr().err
 
 
-def test_a_library_with_a_long_name_is_refused():
+def test_a_library_with_a_long_name_is_rejected():
     with trt.strict(), pytest.raises(PluginError, match=r"AR826.*no such file"):
         trt.get_plugin_registry().load_library("n" * 5000 + ".so")

@@ -35,20 +35,20 @@ def call(name, value, built):
     return helper.make_node(name, [value], [built], domain="own")
 
 
-def test_nodes_in_a_cycle_are_refused_by_the_name_that_nothing_makes():
+def test_nodes_in_a_cycle_are_rejected_by_the_name_that_nothing_makes():
     nodes = [helper.make_node("Add", ["x", "b"], ["a"]), helper.make_node("Neg", ["a"], ["b"])]
     (problem,) = problems(model([*nodes, helper.make_node("Neg", ["b"], ["y"])]))
     assert problem.startswith("[AR417] b")
     assert "without cycles" in problem
 
 
-def test_a_weight_that_is_missing_and_a_name_made_twice_are_told():
+def test_a_missing_weight_and_a_duplicate_name_are_reported():
     twice = [helper.make_node("Neg", ["x"], ["y"]), helper.make_node("Abs", ["x"], ["y"])]
     assert "AR417" in problems(model([helper.make_node("Add", ["x", "w"], ["y"])]))[0]
     assert "AR417" in problems(model(twice))[0]
 
 
-def test_few_functions_that_stand_for_billions_of_nodes_are_refused(monkeypatch):
+def test_few_functions_that_stand_for_billions_of_nodes_are_rejected(monkeypatch):
     monkeypatch.setattr(walked, "MOST", 1000)  # the usual 65 536 take seconds
     first = helper.make_function("own", "F0", ["a"], ["b"], [helper.make_node("Neg", ["a"], ["b"])], SETS)
     later = [[call(f"F{k - 1}", "a", "t"), call(f"F{k - 1}", "t", "b")] for k in range(1, 40)]
@@ -57,7 +57,7 @@ def test_few_functions_that_stand_for_billions_of_nodes_are_refused(monkeypatch)
     assert any("over 1000 nodes in functions and inner graphs" in t for t in reported)
 
 
-def test_zeros_are_refused_at_the_first_byte():
+def test_zeros_are_rejected_at_the_first_byte():
     (problem,) = problems(bytes(50_000_000))  # half a second for each million, when they were read as fields
     assert problem.startswith("[AR416] the model: got a field of number 0, wanted an ONNX model")
 
@@ -72,13 +72,13 @@ def test_many_unknown_nodes_ask_for_the_creators_of_plugins_once(monkeypatch):
     assert [t.split(",")[0] for t in reported[1000:]] == ["[AR417] the model: got 2000 more problems"]
 
 
-def test_many_wrong_initializers_are_counted_and_not_all_told():
+def test_many_wrong_initializers_are_counted_and_not_all_reported():
     reported = problems(model([], [TensorProto(name=f"w{k}") for k in range(1001)]))
     assert reported[999].startswith("[AR901] w999: got element type 0")
     assert "got 1 more problems" in reported[1000]
 
 
-def test_nodes_whose_problems_are_not_told_are_left_out_of_the_supported_ones_too():
+def test_nodes_with_unreported_problems_are_not_listed_as_supported():
     nodes = [helper.make_node("Own", ["x"], [f"y{k}"]) for k in range(1500)]
     log = trt.Logger(trt.Logger.INTERNAL_ERROR)
     parser = trt.OnnxParser(trt.Builder(log).create_network(), log)
@@ -98,7 +98,7 @@ def test_conditionals_thirty_deep_are_described():
     assert parser_of(model([helper.make_node("If", ["c"], ["y"], then_branch=deep, else_branch=shallow)]))[0]
 
 
-def test_messages_inside_one_another_without_end_are_refused():
+def test_messages_nested_too_deeply_are_rejected():
     def field(number, content):
         size = bytes([len(content) & 127 | 128, len(content) >> 7 & 127 | 128, len(content) >> 14])
         return bytes([number << 3 | 2]) + size + content
@@ -110,7 +110,7 @@ def test_messages_inside_one_another_without_end_are_refused():
 
 
 @pytest.mark.parametrize("op", ["ConstantOfShape", "Expand", "Tile", "Resize"])
-def test_terabyte_shapes_are_refused_in_their_node(op):
+def test_terabyte_shapes_are_rejected_in_their_node(op):
     inputs = {"ConstantOfShape": ["s"], "Resize": ["x", "", "", "s"]}.get(op, ["x", "s"])
     size = numpy_helper.from_array(np.int64([1 << 40]), "s")
     row = helper.make_tensor_value_info("x", 1, [1])
@@ -118,13 +118,13 @@ def test_terabyte_shapes_are_refused_in_their_node(op):
     assert problem[:7] in ("[AR111]", "[AR125]")
 
 
-def test_names_that_are_no_text_are_refused():
+def test_names_that_are_no_text_are_rejected():
     data = model([helper.make_node("Neg", ["x"], ["y"], name="first")]).replace(b"first", b"fir\xffx")
     assert problems(data)[0].startswith("[AR416]")
     assert "bytes b'fir\\xffx'" in problems(data)[0]
 
 
-def test_a_node_that_an_importer_stumbles_over_is_told_by_its_name_and_others_too():
+def test_an_exception_in_an_importer_names_the_node_and_others_are_reported():
     nodes = [helper.make_node("Tile", ["x", "s"], ["a"], name="first"), helper.make_node("Neg", ["q"], ["y"])]
     reported = problems(model(nodes, [numpy_helper.from_array(np.int64([1, 2, 3]), "s")]))
     assert reported[0].startswith("[AR417] first")
@@ -141,7 +141,7 @@ def test_strict_shows_where_an_importer_stumbled():
     assert isinstance(caught.value.__cause__, ValueError)
 
 
-def test_graphs_and_words_that_an_operator_lacks_are_told():
+def test_missing_graphs_and_words_of_an_operator_are_reported():
     (graph,) = problems(model([helper.make_node("If", ["c"], ["y"])]))
     assert "got no graph then_branch, wanted a graph then_branch of If" in graph
     mode = helper.make_node("Pad", ["x", "p"], ["y"], mode="sideways")
@@ -170,6 +170,6 @@ def test_a_fault_of_the_parser_is_reported_and_not_thrown(monkeypatch):
         (helper.make_node("LRN", ["x"], ["y"], size=1 << 40), {"x": (1, [1, 4, 2, 2])}, "AR901"),
     ],
 )
-def test_what_would_become_a_layer_for_each_of_many_numbers_is_refused(node, inputs, message):
+def test_what_would_become_a_layer_for_each_of_many_numbers_is_rejected(node, inputs, message):
     declared = [helper.make_tensor_value_info(n, dtype, shape) for n, (dtype, shape) in inputs.items()]
     assert problems(model([node], inputs=declared))[0].startswith(f"[{message}]")

@@ -84,7 +84,7 @@ def test_a_size_that_weights_imply_is_a_number_to_all_passes(name):
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_another_size_than_weights_imply_is_refused(name):
+def test_another_size_than_weights_imply_is_rejected(name):
     values, x, axis = model(name)
     session = anyrt.load(values)
     with pytest.raises(ShapeError, match=rf"x.shape\[{axis}\] = {x.shape[axis] + 1},.* wanted"):

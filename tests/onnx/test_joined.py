@@ -140,7 +140,7 @@ def engine_of(text, *shapes):
     return anyrt.Runtime(logger).deserialize_cuda_engine(builder.build_serialized_network(network, config))
 
 
-def test_allocators_are_told_the_rank_that_a_run_has_found():
+def test_allocators_get_the_rank_of_an_inference():
     engine = engine_of(HEAD + OUTPUTS["by sizes"], (3, 4, 1), (3, 4, 2), (3, 4, 8))
     assert engine.num_io_tensors == 2
     assert tuple(engine.get_tensor_shape("z")) == (-1, 4, -1)
@@ -186,7 +186,7 @@ def test_what_a_function_gives_is_read_with_one_rank():
         anyrt.load(parser.parse_model(text))
 
 
-def test_branches_that_both_fail_are_told():
+def test_branches_that_both_fail_are_reported():
     text = f"(float[m, 4, t] x) => (y) {{ {SQUEEZED} y = Transpose<perm = [4, 3, 2, 1, 0]>(z) }}"
     with pytest.raises(AnyrtError, match=r"AR301\] a#2/y"):
         anyrt.load(parser.parse_model(HEAD + text))

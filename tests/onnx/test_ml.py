@@ -78,7 +78,7 @@ def test_categories_are_encoded(same):
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("classes", [2, 3])
-def test_the_class_of_the_largest_sum_is_told(same, end, classes):
+def test_the_class_of_the_largest_sum_is_returned(same, end, classes):
     coefficients, intercepts = random(4 * classes).tolist(), random(classes).tolist()
     same("LinearClassifier", {"x": random(6, 4)}, 2, coefficients=coefficients, intercepts=intercepts,
          classlabels_ints=list(range(5, 5 + classes)), post_transform=end)  # fmt: skip

@@ -89,7 +89,7 @@ def test_axes_that_a_run_decides_are_squeezed_and_put_back(run):
 
 
 @pytest.mark.parametrize("axes", [[0], [-2, -1], [2, 0, 1]])
-def test_a_squeeze_of_all_axes_that_a_run_decides_was_refused(run, axes):
+def test_a_squeeze_of_all_axes_that_a_run_decides_was_rejected(run, axes):
     y = run("Squeeze", {"x": np.full([1] * len(axes), 7, np.uint8), "axes": ints(*axes)})
     assert (y.shape, y.tolist()) == ((), 7)
 

@@ -154,7 +154,7 @@ def test_nothing_outside_the_folder_is_read(tmp_path, location, message):
         load(beside(tmp_path, location))
 
 
-def test_weights_that_are_shorter_than_said_are_refused(tmp_path):
+def test_weights_that_are_shorter_than_declared_are_rejected(tmp_path):
     path = beside(tmp_path)
     (tmp_path / "w.bin").write_bytes(b"\0" * 100)
     with pytest.raises(trt.errors.GraphError, match=r"AR418.*got 100 bytes, wanted at least 16384"):
@@ -194,7 +194,7 @@ def test_a_function_of_the_model_is_expanded_with_its_attributes():
     assert [layer.type for layer in network].count(trt.LayerType.ELEMENTWISE) == 2
 
 
-def test_a_function_that_calls_itself_is_refused():
+def test_a_function_that_calls_itself_is_rejected():
     itself = helper.make_function(
         "mine", "F", ["a"], ["b"], [helper.make_node("F", ["a"], ["b"], domain="mine")], OPSET, []
     )
@@ -202,7 +202,7 @@ def test_a_function_that_calls_itself_is_refused():
     assert "AR417" in problems(proto)[0]
 
 
-def test_all_unknown_operators_are_told_together_each_with_its_node():
+def test_all_unknown_operators_are_reported_together_each_with_its_node():
     nodes = [
         helper.make_node("First", ["x"], ["a"], name="one", domain="mine"),
         helper.make_node("Second", ["a"], ["y"], name="two"),
@@ -213,7 +213,7 @@ def test_all_unknown_operators_are_told_together_each_with_its_node():
     assert "@anyrt.op" in reported[0]
 
 
-def test_every_problem_is_told_and_what_follows_from_it_is_not():
+def test_every_problem_is_reported_without_its_consequences():
     nodes = [
         helper.make_node("MatMul", ["x", "small"], ["a"], name="one"),
         helper.make_node("Relu", ["a"], ["b"], name="after"),
@@ -251,18 +251,18 @@ def test_every_problem_is_told_and_what_follows_from_it_is_not():
     ],
     ids=lambda x: None if isinstance(x, str) else "",
 )  # fmt: skip
-def test_what_is_no_model_is_refused_by_name(data, message):
+def test_what_is_no_model_is_rejected_by_name(data, message):
     assert any(re.search(message, p) for p in problems(data))
 
 
-def test_terabytes_are_refused_without_taking_memory():
+def test_terabytes_are_rejected_without_taking_memory():
     big = TensorProto(name="w", dims=[1 << 20, 1 << 20], data_type=1, raw_data=b"\0" * 8)
     assert "got 8 bytes, wanted 4398046511104" in problems(product(big))[0]
     proto = model([helper.make_node("Relu", ["x"], ["y"])], shape=(1 << 40, 1 << 20))
     assert "AR111" in problems(proto)[0]
 
 
-def test_support_that_is_told_fills_an_empty_network():
+def test_a_query_of_support_fills_an_empty_network():
     network = trt.Builder(trt.Logger(trt.Logger.ERROR)).create_network()
     parser = trt.OnnxParser(network, trt.Logger(trt.Logger.ERROR))
     data = model([helper.make_node("Relu", ["x"], ["y"])]).SerializeToString()
@@ -270,7 +270,7 @@ def test_support_that_is_told_fills_an_empty_network():
     assert (len(network), network.num_inputs, network.num_outputs) == (1, 1, 1)
 
 
-def test_support_is_told_by_runs_of_nodes_that_are_and_leaves_other_networks_alone():
+def test_support_lists_runs_of_supported_nodes_and_leaves_other_networks_alone():
     nodes = [
         helper.make_node("Relu", ["x"], ["a"]),
         helper.make_node("Nothing", ["a"], ["b"]),

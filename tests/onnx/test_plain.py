@@ -45,7 +45,7 @@ def test_numbers_and_flags_are_parameters_of_the_method(monkeypatch):
         ({}, "add_activation"),
     ],
 )
-def test_what_a_layer_does_not_know_is_told(monkeypatch, attributes, message):
+def test_attributes_that_a_layer_lacks_are_reported(monkeypatch, attributes, message):
     with pytest.raises(AnyrtError, match=message):
         run(monkeypatch, LayerType.ACTIVATION, **attributes)
 

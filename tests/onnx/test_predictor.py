@@ -55,7 +55,7 @@ def test_a_list_gives_a_list(path):
     assert [f["y"].tolist() for f in result] == [(-X * k).tolist() for k in range(3)]
 
 
-def test_metadata_and_profiles_are_told(path):
+def test_metadata_and_profiles_are_returned(path):
     shapes = ((1, 3), (2, 3), (4, 3))
     predictor = anyrt.Predictor(path, profiles=[{"x": shapes}])
     reported = predictor.metadata()
@@ -75,7 +75,7 @@ def test_precision_lets_weights_be_halves():
     assert results == [weight[0, 0], 1]
 
 
-def test_mistakes_are_told_and_counted(path):
+def test_mistakes_are_reported_and_counted(path):
     predictor = anyrt.Predictor(path)
     with pytest.raises(BindingError):
         predictor.run({"z": X})
@@ -87,7 +87,7 @@ def test_mistakes_are_told_and_counted(path):
             anyrt.Predictor(path, **options)
 
 
-def test_closed_one_refuses(path):
+def test_closed_one_rejects(path):
     with anyrt.Predictor(path) as predictor:
         predictor.run({"x": X})
     with pytest.raises(ArgumentError, match=r"after close\(\)"):

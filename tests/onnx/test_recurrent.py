@@ -200,7 +200,7 @@ def test_other_types_of_numbers_are_as_exact_as_they_are(op, dtype, tol):
         np.testing.assert_allclose(actual.astype(np.float64), y, atol=tol)
 
 
-def test_an_unknown_activation_is_told():
+def test_an_unknown_activation_is_reported():
     proto, _ = model("RNN", ["x", "W", "R"], operands("RNN", 1), activations=["Gelu"])
     with pytest.raises(AnyrtError, match=r"AR304.*activation Gelu"):
         prepare(proto)

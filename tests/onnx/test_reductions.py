@@ -40,18 +40,18 @@ def test_axes_that_a_run_decides_fold_what_is_open_everywhere(run, axes):
 @pytest.mark.parametrize("keep", [0, 1])
 @pytest.mark.parametrize("dynamic", [(), ("x",)])
 @pytest.mark.parametrize("name", NAMES)
-def test_axes_that_a_run_decides_were_refused_of_more_than_four(agrees, name, sizes, axes, keep, dynamic):
+def test_axes_that_a_run_decides_were_rejected_of_more_than_four(agrees, name, sizes, axes, keep, dynamic):
     x = np.random.default_rng(5).uniform(0.5, 2, sizes).astype(np.float32)
     agrees(f"Reduce{name}", {"x": x, "axes": np.int64(axes)}, dynamic=dynamic, keepdims=keep)
 
 
-def test_means_of_integers_over_five_axes_that_a_run_decides_are_refused(run):
+def test_means_of_integers_over_five_axes_that_a_run_decides_are_rejected(run):
     with pytest.raises(anyrt.errors.NotSupportedError, match=r"INT32 and axes that a run decides, of 5"):
         run("ReduceMean", {"x": np.ones((2, 2, 2, 2, 2), np.int32), "axes": np.int64([0, 1])})
 
 
 @pytest.mark.parametrize("axes", [[-1], [-2, -1]])
-def test_axes_that_a_run_decides_of_what_data_count_were_refused(axes):
+def test_axes_that_a_run_decides_of_what_data_count_were_rejected(axes):
     text = f"g (bool[a,b] x, int64[{len(axes)}] d) => (int64[] y) {{ t = NonZero(x)\n y = ReduceMax(t, d) }}"
     model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 21]> {text}')
     x = np.array([[0, 1, 0], [1, 0, 0]], np.bool_)

@@ -169,7 +169,7 @@ def test_models_that_do_not_fit_set_nothing(log, data, message):
     assert np.array_equal(y(engine), before)
 
 
-def test_a_model_file_that_is_missing_is_told_of(log, tmp_path):
+def test_a_missing_model_file_is_reported(log, tmp_path):
     _, parser = parts(built(log, model(weights()), Flag.REFIT), log)
     assert parser.refit_from_file(str(tmp_path / "no.onnx")) is False
     assert parser.get_error(0).code() is trt.ErrorCode.MODEL_DESERIALIZE_FAILED
@@ -178,7 +178,7 @@ def test_a_model_file_that_is_missing_is_told_of(log, tmp_path):
 
 
 @pytest.mark.parametrize("path", ["a\0b", b"no.onnx", "."])
-def test_paths_that_name_no_model_are_told_of(log, path):
+def test_paths_that_name_no_model_are_reported(log, path):
     _, parser = parts(built(log, model(weights()), Flag.REFIT), log)
     assert parser.refit_from_file(path) is False
     assert parser.get_error(0).desc().startswith("[AR416]")

@@ -33,7 +33,7 @@ def test_data_choose_among_tensors_of_one_shape(at, expected):
     np.testing.assert_array_equal(run(text, a=A, b=B, c=C, at=np.array(at, np.int32)), expected)
 
 
-def test_a_position_outside_is_told():
+def test_a_position_outside_is_reported():
     text = f"{THREE} => (float[2, 2] y) <int64 at = {{3}}> {AT}"
     with pytest.raises(AnyrtError, match=r"AR304.*position 3, wanted one of 3 tensors"):
         run(text, a=A, b=B, c=C)
@@ -99,7 +99,7 @@ def test_a_known_loop_collects_in_a_sequence():
     np.testing.assert_array_equal(run(text, a=A), np.concatenate([A, 2 * A, 4 * A]))
 
 
-def test_a_sequence_that_grows_for_turns_of_a_run_is_told():
+def test_a_sequence_that_grows_for_a_dynamic_number_of_iterations_is_reported():
     text = """(float[2, 2] a, int64 n) => (float[6, 2] y) {
         e = SequenceEmpty()
         s = Loop (n, , e) <body = b (int64 i, bool c, seq(float[2, 2]) q) => (bool d, seq(float[2, 2]) t)
@@ -126,7 +126,7 @@ def test_whether_an_optional_has_a_value_decides_a_branch():
     np.testing.assert_array_equal(run(text, a=A), A)
 
 
-def test_a_sequence_as_an_output_is_told():
+def test_a_sequence_as_an_output_is_reported():
     text = f"{THREE} => (seq(float[2, 2]) s) {{ s = SequenceConstruct(a, b, c) }}"
     with pytest.raises(AnyrtError, match=r"AR901.* s \(.*: got a sequence as an output"):
         run(text, a=A, b=B, c=C)

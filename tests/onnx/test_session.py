@@ -33,12 +33,12 @@ def test_what_is_loaded_runs(form, model, tmp_path):
     assert [(p.name, p.shape) for p in session.inputs + session.outputs] == [("x", (-1, 3)), ("y", (-1, 3))]
 
 
-def test_what_is_neither_is_told():
+def test_a_file_that_is_neither_is_reported():
     with pytest.raises(ArgumentError, match=r"anyrt\.load: got a dict, wanted a path, the bytes"):
         anyrt.load({})
 
 
-def test_a_plan_that_is_cut_is_told(model):
+def test_a_truncated_plan_is_reported(model):
     plan = bytes(anyrt.load(model).engine.serialize())
     with pytest.raises(PlanError):
         anyrt.load(plan[:-10])

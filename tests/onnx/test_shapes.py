@@ -22,7 +22,7 @@ def test_a_reshape_whose_sizes_are_an_input_copies_and_infers(run, dynamic):
     np.testing.assert_array_equal(y, X.reshape(2, 6, 2))
 
 
-def test_a_zero_of_a_reshape_is_a_size_where_that_is_asked_for(run):
+def test_a_zero_of_a_reshape_is_a_size_with_allowzero(run):
     x = np.zeros((0, 3, 4), np.float32)
     assert run("Reshape", {"x": x}, {"sizes": ints(3, 4, 0)}, allowzero=1).shape == (3, 4, 0)
     assert run("Reshape", {"x": x}, {"sizes": ints(0, 12)}).shape == (0, 12)
@@ -51,7 +51,7 @@ def test_a_squeeze_without_axes_keeps_open_ones_which_must_not_be_1(run):
     assert run("Squeeze", {"x": X}, dynamic=("x",)).shape == (2, 3, 4)
 
 
-def test_a_shape_is_told_from_one_axis_to_another(run):
+def test_a_shape_is_returned_from_one_axis_to_another(run):
     assert run("Shape", {"x": X}, start=-2).tolist() == [3, 4]
     assert run("Shape", {"x": X}, start=0, end=-1, dynamic=("x",)).tolist() == [2, 3]
     assert run("Shape", {"x": X}, start=2, end=1).tolist() == []
@@ -85,6 +85,6 @@ def test_the_first_operator_sets_have_attributes_for_inputs(run):
 
 
 @pytest.mark.parametrize("op", ["Squeeze", "Unsqueeze"])
-def test_an_open_number_of_axes_is_refused_as_the_rank_would_be_open(op, run):
+def test_an_open_number_of_axes_is_rejected_as_the_rank_would_be_open(op, run):
     with pytest.raises(AnyrtError, match=r"AR417.*a vector of axes whose own length is open"):
         run(op, {"x": X[:1], "axes": np.int64([0])}, dynamic=("axes",))

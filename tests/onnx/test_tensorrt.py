@@ -42,7 +42,7 @@ def test_scale_has_those_weights_that_are_flagged(run):
     close(got, np.sqrt(np.abs(x)))
 
 
-def test_matrices_are_multiplied_as_told(run):
+def test_matrices_are_multiplied_as_the_attributes_say(run):
     a, b = normal(5, 3), normal(4, 3)
     close(run("TRT_MatMul", {"a": a, "b": b}, op_0="none", op_1="transpose"), a @ b.T)
     close(run("TRT_MatMul", {"a": a, "b": b[0]}, op_0="none", op_1="vector"), a @ b[0])
@@ -136,12 +136,12 @@ def test_a_plugin_is_made_of_what_it_serialised(run):
             prepare(model)
 
 
-def test_weights_that_are_computed_are_refused(run):
+def test_weights_that_are_computed_are_rejected(run):
     with pytest.raises(trt.errors.NotSupportedError, match="AR901"):
         run("TRT_Scale", {"x": normal(1, 3, 2, 2), "w": normal(3)}, mode="channel", scale=1)
 
 
-def test_words_that_are_none_are_refused(run):
+def test_unknown_words_are_rejected(run):
     with pytest.raises(trt.errors.ArgumentError, match="AR304"):
         run("TRT_MatMul", {"a": normal(2, 2), "b": normal(2, 2)}, op_0="transposed", op_1="none")
 

@@ -58,7 +58,7 @@ def test_automatic_borders_are_those_of_the_size_at_hand(run, pad):
         {"dilations": [2, 3], "group": 2},
     ],
 )
-def test_a_transposed_convolution_has_the_sizes_that_are_asked_for(run, more):
+def test_a_transposed_convolution_has_the_requested_sizes(run, more):
     x, group = {"x": random(2, 4, 5, 4)}, more.get("group", 1)
     w = {"w": random(4, 6 // group, 3, 3), "b": random(6)}
     expected = by_ort("ConvTranspose", x, w, **more)[0]
@@ -70,7 +70,7 @@ def test_a_transposed_convolution_has_the_sizes_that_are_asked_for(run, more):
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("op", ["MaxPool", "AveragePool", "LpPool"])
 @pytest.mark.parametrize("ceil", [0, 1])
-def test_windows_that_begin_behind_the_input_are_none(run, op, ceil):
+def test_windows_that_begin_behind_the_input_do_not_count(run, op, ceil):
     x = {"x": random(1, 2, 7, 8)}
     more = {"kernel_shape": [2, 3], "strides": [3, 2], "pads": [1, 1, 1, 1], "ceil_mode": ceil, "opset": 19}
     for open_ in ((), ("x",)):

@@ -67,7 +67,7 @@ def test_sizes_that_runs_alone_find_give_the_same(op):
 
 
 @pytest.mark.parametrize(("op", "mistake"), REFUSED)
-def test_mistakes_that_runs_alone_find_are_refused(op, mistake):
+def test_mistakes_that_runs_alone_find_are_rejected(op, mistake):
     arrays = operands(op, mistake)
     graph, sizes = case_graph(op, mistake, True, arrays, followed=False)
     feeds = {name: arrays[int(name[1:])].astype(numpy_dtype(v.dtype)) for name, v in graph.inputs}
@@ -84,7 +84,7 @@ def test_mistakes_that_runs_alone_find_are_refused(op, mistake):
 
 
 @pytest.mark.parametrize(("op", "mistake"), MISTAKES)
-def test_mistake_is_refused_by_code_and_layer(op, mistake):
+def test_mistake_is_rejected_by_code_and_layer(op, mistake):
     try:
         graph, sizes = case_graph(op, mistake, mistake.dynamic, operands(op, mistake))
         results = [(code, "layer") for code in broken(graph, sizes)] if mistake.dynamic else []

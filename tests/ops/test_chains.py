@@ -119,7 +119,7 @@ def behind(name, attributes, dtype, expected):
         ("CAST", "bits=False", DataType.INT32, [7], [8], False),
     ],
 )
-def test_layers_that_tell_the_last_place_may_move_to_neighbours(name, attributes, dtype, expected, got, fine):
+def test_layers_depending_on_the_last_place_may_give_neighbours(name, attributes, dtype, expected, got, fine):
     known, actual = (np.array(x).astype(numpy_dtype(dtype)) for x in (expected, got))
     assert is_last_place(behind(name, attributes, dtype, known), actual) == fine
 

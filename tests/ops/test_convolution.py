@@ -111,7 +111,7 @@ def test_sums_that_int32_does_not_hold_are_float():
     assert got.item() == pytest.approx(127**2 * 140_000, rel=1e-5)
 
 
-def test_channels_of_an_open_size_are_refused():
+def test_channels_of_an_open_size_are_rejected():
     attrs = FilterAttrs(1, (1,), filters.values(2))
     with pytest.raises(AnyrtError, match=r"\[AR117\] conv"):
         expanded(attrs, param("x", (1, Sym("x.1").dim, 4), FLOAT))

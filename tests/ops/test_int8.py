@@ -69,7 +69,7 @@ def test_maximum_and_minimum_of_nothing_saturate():
         assert run(L.REDUCE, attrs_of(L.REDUCE, op, 1, False), np.zeros(0, np.int8)) == lowest
 
 
-def test_scale_quantises_when_int8_is_asked_for():
+def test_scale_quantises_if_its_output_is_int8():
     identity = attrs_of(L.SCALE, ScaleMode.UNIFORM)
     x = np.float32([0.5, 1.5, -2.5, 1e9]).reshape(1, 1, 1, 4)
     y = run(L.SCALE, identity, x, DataType.FLOAT, out_type=DataType.INT8)

@@ -42,7 +42,7 @@ def test_attributes_have_docs_and_their_references_exist(op):
 
 
 @ALL
-def test_every_member_of_an_enum_has_a_case_or_is_refused(op):
+def test_every_member_of_an_enum_has_a_case_or_is_rejected(op):
     for spec in op.specs():
         tried = {getattr(x.attrs, spec.name) for x in (*op.cases(), *op.mistakes())}
         assert spec.enum in (None, DataType) or set(spec.enum) <= tried

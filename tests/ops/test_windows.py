@@ -81,7 +81,7 @@ def test_windows_are_those_of_numpy(groups):
     assert np.array_equal(got, expected.reshape(*split, *expected.shape[2:]))
 
 
-def test_a_window_larger_than_its_input_is_refused_when_sizes_are_known():
+def test_a_window_larger_than_its_input_is_rejected_when_sizes_are_known():
     explicit, by = PaddingMode.EXPLICIT_ROUND_DOWN, (Slide(3, 1, 2),)
     with pytest.raises(AnyrtError, match="AR126"):
         spans("there", explicit, (3,), by, (1,), (0,))
@@ -89,13 +89,13 @@ def test_a_window_larger_than_its_input_is_refused_when_sizes_are_known():
     assert [rule.holds({"x.0": n}) for n in (3, 4)] == [False, True]
 
 
-def test_a_window_larger_than_all_sizes_of_an_input_is_told_the_largest():
+def test_the_error_for_a_too_large_window_has_the_largest_size():
     few, by = Sym("x.0", 1, 4), (Slide(6, 1),)
     with pytest.raises(AnyrtError, match=r"a window of 6 over 5 padded elements, .* wanted at most 5;"):
         spans("there", PaddingMode.EXPLICIT_ROUND_DOWN, (few.dim,), by, (1,), (0,))
 
 
-def test_padding_that_makes_too_many_elements_is_refused():
+def test_padding_that_makes_too_many_elements_is_rejected():
     x, by = param("x", (1, 1, 9), DataType.FLOAT), (Slide(1, 2**30),)
     at, _ = spans("there", PaddingMode.EXPLICIT_ROUND_DOWN, (9,), by, (2**31 - 1,), (0,))
     with pytest.raises(AnyrtError, match="AR111"):

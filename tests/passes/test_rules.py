@@ -201,7 +201,7 @@ def test_no_factor_is_scaled_out_of_the_range_of_its_type(scale):
     assert isinstance({r.name: r for r in RULES}["scale of the larger factor of a product"].apply(y), Fail)
 
 
-def test_a_guard_says_why_it_refuses():
+def test_a_guard_says_why_it_rejects():
     by_name = {r.name: r for r in RULES}
     value = by_name["cast to the same type"].example(random.Random(0).randrange)
     assert by_name["identity"].apply(value) == Fail("another pattern")

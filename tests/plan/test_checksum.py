@@ -175,7 +175,7 @@ def write(folder, data):
 
 
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
-def test_damaged_weights_are_refused_by_the_name_of_their_constant(large, tmp_path, damage):
+def test_damaged_weights_are_rejected_by_the_name_of_their_constant(large, tmp_path, damage):
     data, at = bytearray(large[0]), large[1]
     assert map_plan(write(tmp_path, data), mixer=mixer).plan.name == "large"
     damage(weights := bytearray(WEIGHTS))
@@ -185,7 +185,7 @@ def test_damaged_weights_are_refused_by_the_name_of_their_constant(large, tmp_pa
 
 
 @pytest.mark.parametrize("lost", [1, 4096, BLOCK, len(WEIGHTS) // 2])
-def test_a_file_that_lost_its_end_is_refused(large, tmp_path, lost):
+def test_a_file_that_lost_its_end_is_rejected(large, tmp_path, lost):
     with pytest.raises(PlanError, match="AR601"):
         map_plan(write(tmp_path, large[0][:-lost]), mixer=mixer)
 

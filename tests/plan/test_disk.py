@@ -37,7 +37,7 @@ def test_a_directory_that_is_not_there_is_a_resource_error(tmp_path):
         write_atomically(tmp_path / "no" / "net.plan", [b"new"])
 
 
-def test_a_full_disk_leaves_the_old_file_and_is_told_with_its_name(tmp_path, monkeypatch):
+def test_a_full_disk_leaves_the_old_file_and_the_error_names_it(tmp_path, monkeypatch):
     def full(handle):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

@@ -97,7 +97,7 @@ def test_other_files_and_newer_formats_say_so(data):
 @pytest.mark.parametrize(
     "lie", [{"size": 1 << 62}, {"start": 64}, {"blobs": 1 << 62}, {"blobs": 64}, {"total": 128}, {"zero": 1}]
 )
-def test_a_preamble_that_lies_about_sizes_is_refused(lie):
+def test_a_preamble_that_lies_about_sizes_is_rejected(lie):
     assert code_of(with_header(b"{}", **lie)) in ("AR601", "AR604")
 
 
@@ -116,7 +116,7 @@ def test_a_preamble_that_lies_about_sizes_is_refused(lie):
         b"",
     ],
 )
-def test_a_hostile_header_is_refused(header):
+def test_a_hostile_header_is_rejected(header):
     assert code_of(with_header(header)) == "AR605"
 
 
@@ -165,12 +165,12 @@ def test_brackets_behind_strings_are_depth(text):
         ({"layers": [["a", "b", [], [3], []]]}, "layers"),
     ],
 )
-def test_a_bad_value_is_refused_by_the_name_of_its_field(data, fields, name):
+def test_a_bad_value_is_rejected_by_the_name_of_its_field(data, fields, name):
     with pytest.raises(PlanError, match=name):
         read_plan(changed(data, **fields))
 
 
-def test_mutated_plans_with_right_checksums_are_refused_or_valid(data):
+def test_mutated_plans_with_right_checksums_are_rejected_or_valid(data):
     chance = random.Random(5)
     header, weights = header_of(data)
     for _ in range(500):

@@ -29,6 +29,6 @@ def test_records_come_back():
         ('[["map","",0,[],[],[],[["int8",-1]]]]', r"kernels\[0\]\[6\]\[0\]\[1\]"),
     ],
 )
-def test_other_texts_are_refused(text, place):
+def test_other_texts_are_rejected(text, place):
     with pytest.raises(PlanError, match=place):
         parse_records(text, {"n": N}, 1)

@@ -41,7 +41,7 @@ def test_a_mapped_file_knows_whether_it_was_changed(path, change, intact):
     assert file.is_intact() is intact
 
 
-def test_a_file_that_changes_while_it_is_read_is_refused(path, monkeypatch):
+def test_a_file_that_changes_while_it_is_read_is_rejected(path, monkeypatch):
     monkeypatch.setattr("anyrt.plan.file.checksums", lambda *args: overwrite(path) or checksums(*args))
     with pytest.raises(PlanError, match="AR608"):
         map_plan(path)
@@ -66,7 +66,7 @@ def test_a_mapping_of_the_caller_is_watched_for_its_length(path):
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
-def test_what_is_no_regular_file_is_refused_without_waiting(tmp_path, make):
+def test_what_is_no_regular_file_is_rejected_without_waiting(tmp_path, make):
     make(tmp_path / "odd")
     with pytest.raises(PlanError, match="wanted a regular file"):
         map_file(tmp_path / "odd", "plan")

@@ -69,18 +69,18 @@ def test_fields_are_checked_one_by_one(at, value):
         read_plan(changed(written(PLAN), refit=fields))
 
 
-def test_a_plan_that_lies_about_being_stripped_is_refused():
+def test_a_plan_that_lies_about_being_stripped_is_rejected():
     fields = json.loads(header_of(written(PLAN))[0])["refit"]
     with pytest.raises(PlanError, match="AR604"):
         read_plan(changed(written(PLAN), refit=[*fields[:4], True]))
 
 
-def test_a_stripped_plan_whose_constants_no_machine_can_hold_is_refused():
+def test_a_stripped_plan_whose_constants_no_machine_can_hold_is_rejected():
     plan = written(stripped(PLAN, True))
     with pytest.raises(PlanError, match=rf"\[AR604\] blobs: got {4 << 60} bytes"):
         read_plan(changed(plan, blobs=[["kept", "float32", 0], ["made", "float32", 1 << 60]]))
 
 
-def test_two_constants_of_one_name_are_refused():
+def test_two_constants_of_one_name_are_rejected():
     with pytest.raises(PlanError, match=r"\[AR605\] blobs: got 'made' twice"):
         read_plan(changed(written(PLAN), blobs=[["made", "float32", 4], ["made", "float32", 2]]))

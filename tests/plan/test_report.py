@@ -98,6 +98,6 @@ def test_a_report_of_an_earlier_version_is_shown_as_it_is():
 
 
 @pytest.mark.parametrize("text", ["{", '{"at":[]}'])
-def test_a_text_that_is_no_report_is_refused(text):
+def test_a_text_that_is_no_report_is_rejected(text):
     with pytest.raises(PlanError, match="AR605"):
         parse_report(text)

@@ -29,7 +29,7 @@ def coordinates(how: Coordinate, n_in: int, n_out: int) -> np.ndarray:
 @pytest.mark.parametrize("how", Coordinate)
 @pytest.mark.parametrize("a", [-0.75, -0.1, 0.0, 0.3])
 @pytest.mark.parametrize("exclude", [False, True])
-def test_a_tap_that_may_weigh_nothing_is_told_of(how: Coordinate, a: float, exclude: bool):
+def test_a_tap_that_may_weigh_nothing_is_reported(how: Coordinate, a: float, exclude: bool):
     rule = Cubic(how, Selector.FORMULA, a, exclude)
     for n_in, n_out in product(range(2, 9), range(1, 20)):
         lands = (rule.table(n_in, n_out)[1] == [0, 1, 0, 0]).all(axis=1).any()

@@ -73,7 +73,7 @@ def test_foreign_arrays_are_bound_in_place():
     assert bind(Y, Foreign(array)).nbytes == 16
 
 
-def test_arrays_on_other_devices_are_refused():
+def test_arrays_on_other_devices_are_rejected():
     with pytest.raises(BindingError, match=r"AR705.*DLPack device 2"):
         bind(X, Foreign(np.zeros(4, np.float32), device=2))
 
@@ -83,7 +83,7 @@ def test_anything_that_converts_to_an_int_is_an_address():
     assert bind(X, np.int64(64)).address == 64
 
 
-def test_masked_arrays_are_refused_wherever_an_array_may_stand(engine):
+def test_masked_arrays_are_rejected_wherever_an_array_may_stand(engine):
     array = np.ma.array(np.zeros(4, np.float32), mask=[0, 1, 0, 0])
     for binding in (X, Y):
         with pytest.raises(BindingError, match=r"AR703.*masked array"):

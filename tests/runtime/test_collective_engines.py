@@ -292,7 +292,7 @@ def total_of(ranks=2, fold=R.SUM, shape=(-1,), op=C.ALL_REDUCE):
 X = {"x": np.ones(4, np.float32)}
 
 
-def test_without_a_communicator_or_with_one_of_another_size_a_run_is_refused():
+def test_without_a_communicator_or_with_one_of_another_size_a_run_is_rejected():
     (mine,) = on_ranks([total_of(2)], [[X]])
     assert [text[:7] for text in mine] == ["[AR713]", "[AR713]"]
     assert "got rank 0 of 1, wanted 2 ranks" in mine[0]

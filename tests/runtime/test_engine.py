@@ -48,7 +48,7 @@ def test_infer_takes_strided_arrays_and_lists(engine):
     assert np.array_equal(engine.infer({"x": [[1, 2, 3]]})["y"], [[2, 3, 4]])
 
 
-def test_infer_refuses_other_types_and_names(engine):
+def test_infer_rejects_other_types_and_names(engine):
     assert code_of(lambda: engine.infer({"x": ramp(2).astype(np.float64)})) == "AR703"
     assert code_of(lambda: engine.infer({"z": ramp(2)})) == "AR701"
     assert code_of(lambda: engine.infer({"x": [[1], [2, 3]]})) == "AR703"
@@ -147,11 +147,11 @@ def test_each_mistake_of_a_run_has_its_code(engine):
         (1 << 64, "AR705"),
     ],
 )
-def test_memory_that_does_not_fit_is_refused(engine, value, code):
+def test_memory_that_does_not_fit_is_rejected(engine, value, code):
     assert code_of(lambda: engine.create_context().set_address("y", value)) == code
 
 
-def test_shapes_outside_the_profile_are_refused(engine):
+def test_shapes_outside_the_profile_are_rejected(engine):
     context = engine.create_context()
     assert code_of(lambda: context.set_shape("x", (1001, 3))) == "AR505"
     assert code_of(lambda: context.set_shape("x", (4, 4))) == "AR123"
@@ -185,7 +185,7 @@ def test_workspace_sizes_follow_profiles_and_shapes(engine):
     assert engine.loaded.workspace_bytes() == 1_200_000 + 2 * 64
 
 
-def test_a_workspace_over_the_limit_is_refused(engine):
+def test_a_workspace_over_the_limit_is_rejected(engine):
     context = engine.create_context(Policy.ON_DEMAND, limit=1000)
     context.set_address("x", ramp(16))
     context.set_address("y", np.zeros((16, 3), np.float32))
@@ -221,7 +221,7 @@ class Allocator:
         self.calls.append((name, shape))
 
 
-def test_an_output_allocator_is_asked_in_each_run(engine):
+def test_an_output_allocator_is_called_in_each_inference(engine):
     context, allocator = engine.create_context(), Allocator(30)
     context.set_address("x", ramp(10))
     context.set_allocator("y", allocator)
@@ -231,7 +231,7 @@ def test_an_output_allocator_is_asked_in_each_run(engine):
     assert np.array_equal(allocator.memory, (ramp(10) + 1).ravel())
 
 
-def test_an_output_allocator_may_refuse(engine):
+def test_an_output_allocator_may_reject(engine):
     context = engine.create_context()
     context.set_address("x", ramp(10))
     context.set_allocator("y", Allocator(1))

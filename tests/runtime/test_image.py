@@ -49,25 +49,25 @@ def test_code_with_constants_and_calls_runs(device, level):
     assert list(entries) == ["get"]
 
 
-def test_undefined_symbols_are_refused_by_name():
+def test_undefined_symbols_are_rejected_by_name():
     text = "declare float @outside()\ndefine float @f() {\n %y = call float @outside()\n ret float %y\n}"
     assert "AR806" in refusal(text)
     assert "outside" in refusal(text)
 
 
-def test_variables_are_refused():
+def test_variables_are_rejected():
     text = "@v = global i32 4\ndefine i32 @f() {\n store volatile i32 5, ptr @v\n ret i32 0\n}"
     assert "data that can change" in refusal(text)
 
 
 @pytest.mark.parametrize(("level", "number"), [(Level.SSE2, 42), (Level.NEON, 311)])
-def test_references_that_need_a_table_of_addresses_are_refused(level, number):
+def test_references_that_need_a_table_of_addresses_are_rejected(level, number):
     text = "define void @g() {\n ret void\n}\ndefine ptr @f() {\n ret ptr @g\n}"
     with pytest.raises(CompileError, match=f"AR806.*'g': got relocation type {number},.*internal"):
         flatten(compile_text(text, forced(level)))
 
 
-def test_tables_of_pointers_are_refused():
+def test_tables_of_pointers_are_rejected():
     text = (
         "define internal void @g() {\n ret void\n}\n@t = internal constant [2 x ptr] [ptr @g, ptr null]\n"
         "define ptr @f(i64 %i) {\n %p = getelementptr ptr, ptr @t, i64 %i\n"
@@ -138,7 +138,7 @@ def test_pages_on_apple_silicon_are_writable_to_their_writer_alone(monkeypatch):
     assert [c[2] for c in calls[:2]] == [0, 1]
 
 
-def test_damaged_objects_are_refused_not_crashed_on():
+def test_damaged_objects_are_rejected_not_crashed_on():
     chance, obj = random.Random(1), compile_text(TABLE, host())
     for _ in range(300):
         broken = bytearray(obj)
@@ -156,7 +156,7 @@ def test_threads_may_compile_at_once():
     assert objects == {compile_text(TABLE, host())}
 
 
-def test_broken_text_is_refused_with_its_line():
+def test_broken_text_is_rejected_with_its_line():
     with pytest.raises(CompileError, match=r"AR808.*line 2 column 6 \(ret i64 0\)"):
         compile_text("define i32 @f() {\n ret i64 0\n}", host())
 
@@ -167,7 +167,7 @@ def test_text_can_be_seen_optimised_and_as_assembly():
     assert "ldr" in assembly(TABLE, forced(Level.NEON))
 
 
-def test_a_level_that_is_unknown_or_missing_is_refused():
+def test_a_level_that_is_unknown_or_missing_is_rejected():
     assert choose(None) == host()
     assert choose("sse2").vector_bits == 128
     with pytest.raises(CompileError, match="AR809"):
@@ -176,6 +176,6 @@ def test_a_level_that_is_unknown_or_missing_is_refused():
         choose("neon")
 
 
-def test_entries_outside_the_image_are_refused(device):
+def test_entries_outside_the_image_are_rejected(device):
     with pytest.raises(CompileError, match="outside"):
         device.load(Compiled(Program((), 0, 0, 0, 0, (), (("run", 99),)), b"\xc3"))

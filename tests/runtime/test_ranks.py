@@ -195,7 +195,7 @@ def test_a_rank_that_is_late_is_an_error_on_all():
     assert "rank 0 gave up" in str(result[1][1])
 
 
-def test_ranks_that_never_come_are_told():
+def test_missing_ranks_are_reported():
     name = f"test-{uuid.uuid4().hex}"
     with start(name, 0, 2, [], seconds=0.3) as child:
         child.stdout.read()
@@ -220,7 +220,7 @@ def test_memory_of_ranks_that_crashed_before_all_were_there_is_taken_over():
     assert not place.exists()
 
 
-def test_mistakes_of_one_call_are_told():
+def test_mistakes_of_one_call_are_reported():
     x = np.zeros(3, np.float32)
     wrong = [
         Exchange(C.BROADCAST),

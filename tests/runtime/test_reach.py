@@ -85,7 +85,7 @@ def refused(context):
 
 @pytest.mark.parametrize("name", ["x", "y"])
 @pytest.mark.parametrize("address", WILD.values(), ids=WILD)
-def test_an_address_without_memory_is_refused(bound, name, address):
+def test_an_address_without_memory_is_rejected(bound, name, address):
     context, arrays = bound
     assert context.set_tensor_address(name, address)
     assert f"got address {address:#x}, no memory of this process, wanted one of 4096" in refused(context)
@@ -95,12 +95,12 @@ def test_an_address_without_memory_is_refused(bound, name, address):
 
 
 @pytest.mark.parametrize("address", WILD.values(), ids=WILD)
-def test_a_list_of_bindings_without_memory_is_refused(engine, address):
+def test_a_list_of_bindings_without_memory_is_rejected(engine, address):
     with trt.strict(), pytest.raises(BindingError, match="AR712"):
         engine.create_execution_context().execute_v2([address, X.ctypes.data])
 
 
-def test_memory_that_ends_too_early_is_refused(bound):
+def test_memory_that_ends_too_early_is_rejected(bound):
     context, _ = bound
     pages = mmap.mmap(-1, 2 * PAGE)
     first = ctypes.addressof(ctypes.c_char.from_buffer(pages))
@@ -111,7 +111,7 @@ def test_memory_that_ends_too_early_is_refused(bound):
     assert "memory that ends before" in refused(context)
 
 
-def test_an_output_in_memory_that_may_only_be_read_is_refused(bound, tmp_path):
+def test_an_output_in_memory_that_may_only_be_read_is_rejected(bound, tmp_path):
     context, _ = bound
     (tmp_path / "file").write_bytes(bytes(2 * PAGE))
     with (tmp_path / "file").open("rb") as file:
@@ -122,7 +122,7 @@ def test_an_output_in_memory_that_may_only_be_read_is_refused(bound, tmp_path):
     assert "memory that may not be written" in refused(context)
 
 
-def test_memory_that_nobody_may_read_is_refused(bound, libc):
+def test_memory_that_nobody_may_read_is_rejected(bound, libc):
     context, _ = bound
     context.set_tensor_address("x", anonymous(libc, PAGE, 0))
     assert "memory that may not be read, wanted" in refused(context)
@@ -155,7 +155,7 @@ def test_every_way_of_asking_finds_what_is_not_there(libc, way):
     assert reach.lack(12345, 16, writes=False) == "no memory of this process"
 
 
-def test_a_mapping_that_is_longer_than_its_file_is_refused(way, tmp_path):
+def test_a_mapping_that_is_longer_than_its_file_is_rejected(way, tmp_path):
     (tmp_path / "file").write_bytes(bytes(3 * PAGE))
     with (tmp_path / "file").open("r+b") as file:
         place = ctypes.addressof(ctypes.c_char.from_buffer(mapped := mmap.mmap(file.fileno(), 3 * PAGE)))
@@ -222,7 +222,7 @@ def test_the_list_of_mappings_is_opened_again_where_it_was_closed():
     os.fstat(reach._own_list(os.getpid()))
 
 
-def test_sizes_at_an_address_without_memory_are_refused():
+def test_sizes_at_an_address_without_memory_are_rejected():
     builder = trt.Builder(trt.Logger(trt.Logger.ERROR))
     network, config = builder.create_network(), builder.create_builder_config()
     x, n = network.add_input("x", trt.float32, (-1,)), network.add_input("n", trt.int32, (1,))
@@ -240,13 +240,13 @@ def test_sizes_at_an_address_without_memory_are_refused():
         context.infer_shapes()
 
 
-def test_working_memory_without_memory_is_refused(engine):
+def test_working_memory_without_memory_is_rejected(engine):
     context = engine.create_execution_context(trt.ExecutionContextAllocationStrategy.USER_MANAGED)
     with trt.strict(), pytest.raises(BindingError, match=r"AR712.* device memory .*got address 0x100000"):
         context.set_device_memory(1 << 20, 4096)
 
 
-def test_an_allocator_that_answers_with_no_memory_is_refused(engine):
+def test_an_allocator_that_answers_with_no_memory_is_rejected(engine):
     class Wild(trt.IOutputAllocator):
         def reallocate_output(self, name, memory, size, alignment):
             return 12345
@@ -260,7 +260,7 @@ def test_an_allocator_that_answers_with_no_memory_is_refused(engine):
     assert "address 0x3039" in refused(context)
 
 
-def test_a_block_that_is_too_small_is_refused(bound):
+def test_a_block_that_is_too_small_is_rejected(bound):
     context, arrays = bound
     _, block = cudart.cudaMalloc(4096)
     context.set_tensor_address("x", block)
@@ -286,13 +286,13 @@ print(refused(context))
 """
 
 
-def test_a_block_that_was_given_back_is_refused():
+def test_a_block_that_was_given_back_is_rejected():
     assert "no memory of this process" in printed(GIVEN_BACK)
 
 
 @pytest.mark.parametrize("nbytes", [4096, 1 << 18, 1 << 22])
 @pytest.mark.parametrize("name", ["x", "y"])
-def test_a_block_that_was_given_back_is_refused_while_malloc_has_its_memory(engine, name, nbytes):
+def test_a_block_that_was_given_back_is_rejected_while_malloc_has_its_memory(engine, name, nbytes):
     arrays = {"x": X.copy(), "y": np.zeros(1024, np.float32)}
     _, block = cudart.cudaMalloc(nbytes)
     cudart.cudaFree(block)
@@ -322,7 +322,7 @@ def test_few_blocks_that_were_given_back_are_held():
     assert "an allocation that was given back" not in messages[:8]
 
 
-def test_a_smaller_block_at_the_same_place_is_refused(bound, monkeypatch):
+def test_a_smaller_block_at_the_same_place_is_rejected(bound, monkeypatch):
     context, arrays = bound
     rooms = {arrays["x"].ctypes.data: 4096}
     monkeypatch.setattr(reach, "_rooms", [rooms.get])

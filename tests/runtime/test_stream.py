@@ -196,7 +196,7 @@ def test_a_file_that_is_cut_ends_the_run_with_an_error(engine, tmp_path):
         engine.run(x=X)
 
 
-def test_a_budget_is_refused_where_it_means_nothing(engine, capfd):
+def test_a_budget_is_rejected_where_it_means_nothing(engine, capfd):
     engine.weight_streaming_budget_v2 = -1
     assert "AR304" in capfd.readouterr().out
     assert engine.weight_streaming_budget_v2 == LAYERS * BYTES

@@ -103,7 +103,7 @@ def test_scores_that_no_cache_holds_are_made_in_tiles_all_the_same():
     assert max(b.size for b in schedule.buffers.values() if b.space is Space.ARENA) == 3 * 42 * 16
 
 
-def test_what_open_rows_are_said_to_take_at_most_is_about_what_they_take():
+def test_the_memory_bound_of_dynamic_rows_is_about_the_memory_used():
     taken = native.scratch_bytes(attention(M.dim, 100))
     assert bounds(taken)[1] < 3 * evaluate(taken, {M.name: bounds(M.dim)[1]})
 
@@ -141,7 +141,7 @@ def test_what_tiles_make_for_another_kernel_is_in_memory_however_large_it_is():
     assert verify(attention(42, 100, machine=machine), host(), [{}]) == ()
 
 
-def test_as_many_keys_as_elements_of_values_are_not_told_by_their_number():
+def test_as_many_keys_as_elements_of_values_are_not_identified_by_their_number():
     """Rows of scores are padded in scratch; the values derived from them have rows of the same length."""
     q, k = b.param("q", (8, 37, 31), F), b.param("k", (8, 31, 31), F)
     scores = b.contract("bmd,bnd->bmn", q, k)

@@ -10,7 +10,7 @@ from anyrt.schedule.fuse import schedule
 from anyrt.schedule.task import Item, Task
 
 
-def test_rows_lie_apart_where_that_is_asked_for_alone():
+def test_rows_are_padded_only_on_request():
     x = b.param("x", (6, 40), DataType.FLOAT)
     rows, others = b.map_("exp", x), b.map_("sqrt", x)
     graph = Graph((("x", x),), (("y", b.map_("add", rows, others)),))

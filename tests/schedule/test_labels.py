@@ -117,7 +117,7 @@ def test_names_differ_from_each_other_and_from_what_is_taken():
     assert [*distinct(["a", "a", "a#2", "b", "a"], ["b"])] == ["a", "a#2", "a#2#2", "b#2", "a#3"]
 
 
-def test_kernels_of_one_layer_are_told_apart_by_what_they_do():
+def test_kernels_of_one_layer_are_distinguished_by_their_roles():
     results = [
         ("conv", "border", ""),
         ("conv", "products", ""),

@@ -103,6 +103,6 @@ def test_entries_of_open_sizes():
 @pytest.mark.parametrize(
     "wrong", [{"order": (0, 0)}, {"order": (0,)}, {"halo": ((0, 0),)}, {"block": Block(2, 4)}]
 )
-def test_layouts_that_fit_no_tensor_are_refused(wrong):
+def test_layouts_that_fit_no_tensor_are_rejected(wrong):
     with pytest.raises(AssertionError, match="2 axes"):
         replace(row_major((2, 3)), **wrong)

@@ -80,7 +80,7 @@ def test_a_long_row_asks_for_the_next_one_block_by_block():
     assert re.sub(r"([bir])\d+", r"\1", result) == "in_x[50000 + 32768*b + 50000*i + i]"
 
 
-def test_what_the_caches_hold_together_is_not_asked_for():
+def test_rows_that_fit_into_the_caches_are_not_prefetched():
     assert fetches(lowered(powers, 2 * 4 * 130 * 600 + 1)) == []
 
 

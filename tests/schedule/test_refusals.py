@@ -47,7 +47,7 @@ def computes_more(builder):
     return builder.group.also or any(a.args and a not in builder.buffers for a in builder.group.root.args)
 
 
-def test_a_kernel_that_refuses_its_root_again_and_again_is_taken_apart(refusing):
+def test_a_kernel_that_rejects_its_root_again_and_again_is_taken_apart(refusing):
     assert any(x.group.also for x in lowered().schedule.launches)  # the maximum, with the sum
     refusing(computes_more)
     lowering = lowered()
@@ -55,7 +55,7 @@ def test_a_kernel_that_refuses_its_root_again_and_again_is_taken_apart(refusing)
     assert verify(lowering, choose(None), [{}]) == ()
 
 
-def test_a_kernel_that_refuses_whatever_it_is_asked_is_told(refusing):
+def test_a_strategy_that_rejects_every_kernel_is_reported(refusing):
     refusing(lambda builder: True)
     with pytest.raises(CompileError, match=r"AR807.*its root does not suit it"):
         lowered()

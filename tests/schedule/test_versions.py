@@ -46,7 +46,7 @@ def test_sizes_without_a_common_value_are_never_equal():
     assert [v.guard for v in versions(sums(Sym("x.0", 3, 8), Sym("y.0", 1, 2)))] == [1]
 
 
-def test_an_operand_that_only_tells_a_size_meets_no_other():
+def test_an_operand_that_only_provides_a_size_meets_no_other():
     first, second = Sym("x.0", 1, 8), Sym("y.0", 1, 8)
     graph = sums(first, second)
     number = b.param("n", (), DataType.INT64)

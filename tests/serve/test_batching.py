@@ -91,7 +91,7 @@ def test_other_shapes_are_not_joined(new_batcher):
 
 
 @pytest.mark.parametrize("settings", [{"max_batch_size": 0}, {"max_batch_size": 8, "joins": False}])
-def test_nothing_is_joined_where_that_is_not_asked_for(new_batcher, settings):
+def test_no_requests_are_joined_by_default(new_batcher, settings):
     engine, batcher, _ = new_batcher(**settings)
     busy(engine, batcher)
     answers = [batcher.submit(rows(1)) for _ in range(3)]
@@ -130,7 +130,7 @@ def test_one_bad_request_does_not_disturb_the_others(new_batcher):
         bad.result(10)
 
 
-def test_a_full_queue_refuses(new_batcher):
+def test_a_full_queue_rejects(new_batcher):
     engine, batcher, _ = new_batcher(Limits(queue=2))
     busy(engine, batcher)
     batcher.submit(rows(1)), batcher.submit(rows(1))
@@ -153,7 +153,7 @@ def test_what_is_late_or_cancelled_is_not_run(new_batcher):
     assert engine.rows == [1, 4]
 
 
-def test_closing_answers_what_waits_and_refuses_what_comes(new_batcher):
+def test_closing_answers_what_waits_and_rejects_what_comes(new_batcher):
     engine, batcher, _ = new_batcher()
     first, second = busy(engine, batcher), batcher.submit(rows(2))
     engine.gate.set()

@@ -155,7 +155,7 @@ def test_stream_of_requests(serving, neg):
 
 
 @BOTH
-def test_repository_is_told_and_changed(kind, serving, repository):
+def test_repository_is_listed_and_changed(kind, serving, repository):
     with client(kind, serving("--repository", repository, "--repository-control")) as c:
         index = plain(c.get_model_repository_index())
         index = index if kind is http else index["models"]
@@ -171,13 +171,13 @@ def test_repository_is_told_and_changed(kind, serving, repository):
 
 
 @BOTH
-def test_repository_stays_as_it_is_unless_told(kind, serving, repository):
+def test_repository_is_read_only_by_default(kind, serving, repository):
     with client(kind, serving("--repository", repository)) as c, pytest.raises(Exception, match="are off"):
         c.unload_model("neg")
 
 
 @BOTH
-def test_what_is_not_supported_is_refused_by_name(kind, serving, neg):
+def test_what_is_not_supported_is_rejected_by_name(kind, serving, neg):
     with client(kind, serving(neg)) as c:
         with pytest.raises(Exception, match="sequence"):
             c.infer("neg", [input_of(kind)], sequence_id=7)
@@ -195,7 +195,7 @@ def test_what_is_not_supported_is_refused_by_name(kind, serving, neg):
 
 
 @BOTH
-def test_a_token_is_asked_for(kind, serving, neg):
+def test_a_token_is_required(kind, serving, neg):
     server = serving(neg, env={"ANYRT_SERVE_TOKEN": "secret"})
     with client(kind, server) as c:
         assert c.is_server_ready()
@@ -233,7 +233,7 @@ def _every(file):
     return messages
 
 
-def test_answers_do_not_depend_on_others_where_asked(serving, tmp_path):
+def test_results_do_not_depend_on_other_requests_on_demand(serving, tmp_path):
     random = np.random.default_rng(0)
     text = "g (float[n, 64] x) => (float[n, 64] y) { a = MatMul(x, w) y = Softmax(a) }"
     model = parser.parse_model(f'<ir_version: 10, opset_import: ["": 21]> {text}')

@@ -88,7 +88,7 @@ BAD = [
 ]
 
 
-def test_bad_bodies_are_refused_and_change_nothing(serving, neg):
+def test_bad_bodies_are_rejected_and_change_nothing(serving, neg):
     server = serving(neg)
     for data in BAD:
         status, text = ask(server, data=data)
@@ -172,7 +172,7 @@ def test_large_and_compressed_bodies_are_bounded(serving, neg):
     assert is_well(server)
 
 
-def test_huge_headers_and_broken_http_are_refused(serving, neg):
+def test_huge_headers_and_broken_http_are_rejected(serving, neg):
     server = serving(neg)
     start = b"GET /v2 HTTP/1.1\r\nHost: localhost\r\n"
     assert b" 431 " in raw(server, start + b"X: " + b"a" * 2_000_000 + b"\r\n\r\n")[:20]

@@ -143,7 +143,7 @@ def test_a_wrong_input_shows_the_error_of_the_server(browser, serving, evil):
     assert answer.startswith("400: input ")
 
 
-def test_a_token_is_asked_for_and_kept_in_the_page_alone(browser, serving, evil):
+def test_a_token_is_required_and_kept_only_in_the_page(browser, serving, evil):
     server = serving(evil, env={"ANYRT_SERVE_TOKEN": "secret"})
     enter = """await until(() => !document.getElementById('access').hidden);
     const said = document.getElementById('problem').textContent, token = document.getElementById('token');

@@ -30,11 +30,11 @@ def test_everything_that_is_supported_is_read():
     )
 
 
-def test_nothing_is_an_engine_that_is_asked_for_single_requests():
+def test_an_empty_configuration_serves_single_requests():
     assert read_settings("", "m") == Settings()
 
 
-def test_policies_of_versions_are_told_apart():
+def test_policies_of_versions_are_distinguished():
     texts = ("version_policy { all {} }", "version_policy { latest { num_versions: 2 } }", "")
     assert [read_settings(t, "m").versions for t in texts] == [None, 2, 1]
 

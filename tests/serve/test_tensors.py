@@ -42,7 +42,7 @@ def test_shape_that_fits_is_taken():
         ("FP32", [4, 3], Reason.TOO_LARGE, "at most 9"),
     ],
 )
-def test_shape_that_does_not_fit_is_refused(datatype, shape, reason, text):
+def test_shape_that_does_not_fit_is_rejected(datatype, shape, reason, text):
     actual, message = refusal(checked_shape, X, datatype, shape, LIMITS)
     assert actual is reason
     assert __import__("re").search(text, message)
@@ -61,7 +61,7 @@ def test_bytes_of_every_type_come_back(dtype):
 
 
 @pytest.mark.parametrize("size", [0, 23, 25])
-def test_bytes_of_a_wrong_number_are_refused(size):
+def test_bytes_of_a_wrong_number_are_rejected(size):
     reason, text = refusal(decode_bytes, X, (2, 3), bytes(size))
     assert reason is Reason.BAD
     assert "wanted 24" in text
@@ -92,17 +92,17 @@ def test_json_is_flat_or_nested():
         [True] * 6,
     ],
 )
-def test_json_that_is_no_such_array_is_refused(data):
+def test_json_that_is_no_such_array_is_rejected(data):
     assert refusal(decode_json, X, (2, 3), data)[0] is Reason.BAD
 
 
-def test_deep_json_is_refused():
+def test_deep_json_is_rejected():
     data = json.loads("[" * 900 + "]" * 900)
     assert refusal(decode_json, X, (2, 3), data)[0] is Reason.BAD
 
 
 @pytest.mark.parametrize("value", [128, -129, 1.5, 10**30])
-def test_integers_outside_of_a_type_are_refused(value):
+def test_integers_outside_of_a_type_are_rejected(value):
     assert refusal(decode_json, Input("i", DataType.INT8, (-1,)), (1,), [value])[0] is Reason.BAD
 
 

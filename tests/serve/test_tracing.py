@@ -95,7 +95,7 @@ def test_a_request_and_its_parts_are_in_the_trace_of_the_caller(exported, neg):
     assert dict(run.attributes) == facts
 
 
-def test_a_request_that_is_refused_has_its_status_and_no_run(exported, neg):
+def test_a_request_that_is_rejected_has_its_status_and_no_run(exported, neg):
     assert ask(neg, {"inputs": []}) == 400
     assert ask(neg, path="/v2/models/other/infer") == 404
     (request,) = exported().values()
