@@ -44,7 +44,7 @@ def test_a_layer_without_outputs(net):
     assert built(net).run(x=np.ones((3, 4, 4), np.float32))["y"].sum() == 48
 
 
-def test_what_is_false_at_build_is_rejected_there(net, log):
+def test_a_condition_that_is_false_at_build_is_rejected_there(net, log):
     a, b = net.add_input("a", F, (3, 4, 4)), net.add_input("b", F, (3, 3, 4))
     net.add_assertion(compared(net, sizes(net, a), sizes(net, b)), "other sizes").name = "alike"
     marked(net, a)
@@ -53,7 +53,7 @@ def test_what_is_false_at_build_is_rejected_there(net, log):
     assert "got False for element 1 of the condition, wanted True; other sizes" in log.lines[0]
 
 
-def test_what_follows_from_sizes_is_judged_when_they_are_set(net, log):
+def test_conditions_on_sizes_are_checked_when_shapes_are_set(net, log):
     a, b = net.add_input("a", F, (-1,)), net.add_input("b", F, (-1,))
     net.add_assertion(compared(net, sizes(net, a), sizes(net, b)), "give as many").name = "alike"
     marked(net, a)
@@ -77,7 +77,7 @@ def limit(net, x, most, message):
     net.add_assertion(compared(net, x, bound, LESS), message).name = message
 
 
-def test_what_depends_on_data_is_judged_by_each_run(net, log):
+def test_data_dependent_conditions_are_checked_by_each_inference(net, log):
     x = net.add_input("x", F, (5,))
     limit(net, x, 10, "below 10")
     net.add_unary(marked(net, x), trt.UnaryOperation.NEG)
@@ -96,7 +96,7 @@ def test_what_depends_on_data_is_judged_by_each_run(net, log):
 
 
 @pytest.mark.parametrize(("x", "message"), [([1, 1], None), ([1, 7], "below 6"), ([2, 1], "below 2")])
-def test_several_assertions_on_what_the_network_computes(net, log, x, message):
+def test_several_assertions_on_computed_values(net, log, x, message):
     tensor = net.add_input("x", F, (2,))
     double = net.add_elementwise(tensor, tensor, trt.ElementWiseOperation.SUM).get_output(0)
     for most in (2, 6):

@@ -231,7 +231,7 @@ def test_builder_answers_for_the_machine(builder, log):
         assert same is builder
 
 
-def test_builder_rejects_what_is_no_logger():
+def test_builder_rejects_objects_other_than_loggers():
     with pytest.raises(TypeError, match="ILogger"):
         trt.Builder(None)
 
@@ -299,7 +299,7 @@ def test_settings_check_type_and_range_and_reset(config, log):
         ("winograd", "F(2,3)"),
     ],
 )
-def test_settings_keep_what_they_are_given(config, name, value):
+def test_settings_return_the_values_that_were_set(config, name, value):
     setattr(config, name, value)
     assert getattr(config, name) == value
 

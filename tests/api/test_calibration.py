@@ -298,7 +298,7 @@ def test_a_hostile_calibrator_is_a_named_error_and_the_next_build_works(build, l
         ({"read_calibration_cache": lambda self: 1 / 0}, ZeroDivisionError),
     ],
 )
-def test_what_a_calibrator_raises_ends_the_build(build, more, error):
+def test_an_exception_of_a_calibrator_ends_the_build(build, more, error):
     instance = calibrator(trt.IInt8EntropyCalibrator2, **more)
     with pytest.raises(error):
         build(instance)

@@ -78,7 +78,7 @@ def test_streams_are_ints_or_convert_to_ints(context, stream):
 
 
 @pytest.mark.parametrize("stream", [None, "7", 1.5, ()])
-def test_what_is_no_stream_is_a_type_error(context, stream):
+def test_an_object_that_is_no_stream_is_a_type_error(context, stream):
     ready(context)
     with pytest.raises(TypeError, match="AR311"):
         context.execute_async_v3(stream)

@@ -131,7 +131,7 @@ def test_images_for_a_dla_have_one_or_four_elements_a_pixel(engine_of, channels,
     np.testing.assert_array_equal(run(engine, expected, x.shape, expected.shape), expected)
 
 
-def test_what_is_no_number_between_elements_does_not_come_in(engine_of):
+def test_nan_between_elements_does_not_affect_results(engine_of):
     shape, sizes, place = PLACES["HWC8"]
     values = laid_out(numbers(shape, F16), sizes, place, rest=np.nan)
     expected = laid_out(numbers(shape, F16), *PLACES["CHW16"][1:])

@@ -60,7 +60,7 @@ def test_a_nan_at_the_edge_does_not_show_outside(net):
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("mode", [CLAMP, FILL, REFLECT])
 @pytest.mark.parametrize("how", [LINEAR, CUBIC])
-def test_what_has_no_weight_may_be_infinite(net, how, mode):
+def test_elements_with_zero_weight_may_be_infinite(net, how, mode):
     sampling(net, (1, 1, 4, 9), (1, 1, 2, 2), sample_mode=mode, interpolation_mode=how, align_corners=True)
     x = np.full((1, 1, 4, 9), np.inf, np.float32)
     x[0, 0, [0, 3], [0, 8]] = 1, 2
@@ -97,7 +97,7 @@ def test_open_sizes_of_images_and_grids(net):
         assert engine.run(x=x, g=np.zeros((n, 0, 3, 2), np.float32))["y"].shape == (n, 2, 0, 3)
 
 
-def test_a_grid_that_the_network_computes_turns_an_image(net):
+def test_a_grid_that_the_network_computes_rotates_an_image(net):
     x = net.add_input("x", trt.float32, (1, 3, 8, 8))
     angles = np.float32([[0, 1], [-1, 0]])  # a quarter of a turn
     centres = np.stack(np.meshgrid(*[np.arange(-7, 8, 2, dtype=np.float32) / 8] * 2), -1).reshape(64, 2)

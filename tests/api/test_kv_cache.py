@@ -145,7 +145,7 @@ def test_running_with_arrays_leaves_the_cache_as_it_is(net):
     assert (cache.sum(), updated[:, 0, :, 0].tolist()) == (0, [[0, 0, 0, 0, 1, 1], [0, 0, 0, 1, 1, 0]])
 
 
-def test_what_is_no_cache_is_rejected_while_building(net):
+def test_a_tensor_that_is_no_cache_is_rejected_while_building(net):
     cache, layer = updating(net, mark=False)
     net.mark_output(net.add_identity(layer.get_output(0)).get_output(0))
     with trt.strict(), pytest.raises(GraphError, match=r"AR409.*KVCacheUpdate.*mark_output"):
@@ -200,7 +200,7 @@ def test_another_layer_reads_the_cache_as_it_was(net, reader):
     assert arrays["read"].tolist() == EXPECTED[reader](old, arrays["cache"]).tolist()
 
 
-def test_what_is_written_may_be_made_of_the_cache(net):
+def test_the_update_may_be_computed_from_the_cache(net):
     cache, layer = updating(net)
     shifted = net.add_slice(cache, (0, 0, 1, 0), (2, 1, 2, 2), (1, 1, 1, 1))
     layer.set_input(1, shifted.get_output(0))

@@ -48,7 +48,7 @@ def test_name_that_is_like_none_has_no_suggestion(network):
         network.zzz  # noqa: B018
 
 
-def test_what_an_attribute_itself_raises_stays(network):
+def test_exceptions_of_an_attribute_itself_pass_through(network):
     with pytest.raises(AttributeError, match="AR902"):
         network.add_rnn_v2  # noqa: B018
     assert not hasattr(network, "add_convolutions")

@@ -23,7 +23,7 @@ def layer(net, boxes, scores, most=9, iou=None, least=None):
     return result
 
 
-def test_what_is_kept_is_sorted_by_score_across_classes(net):
+def test_selected_boxes_are_sorted_by_score_across_classes(net):
     result = layer(net, net.add_input("boxes", F, (1, 3, 4)), net.add_input("scores", F, (1, 3, 2)))
     marked(net, y=result.get_output(0), count=result.get_output(1))
     got = engine(net).run(boxes=BOXES, scores=SCORES)

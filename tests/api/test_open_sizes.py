@@ -288,7 +288,7 @@ def test_an_array_must_have_room_for_what_is_found(net):
     assert y.tolist() == [0, 1, 2, 9, 9]
 
 
-def test_what_was_computed_before_survives_that_memory_grows(net):
+def test_earlier_results_survive_the_growth_of_memory(net):
     x, n = net.add_input("x", F, (-1,)), size(net)
     kept = net.add_reduce(x, trt.ReduceOperation.SUM, 1, True).get_output(0)
     order = net.add_topk(x, trt.TopKOperation.MAX, 3, 1).get_output(0)
@@ -365,7 +365,7 @@ def test_sizes_are_products_in_float32_rounded_down(net):
         assert run(x=np.zeros(10, np.float32), s=np.float32([s]))["y"].shape == (expected,)
 
 
-def test_a_loop_concatenates_as_many_turns_as_any_data_say(net):
+def test_a_loop_concatenates_a_data_dependent_number_of_iterations(net):
     n, loop = net.add_input("n", F, ()), net.add_loop()
     turns = net.add_cast(n, trt.int32).get_output(0)
     loop.add_trip_limit(turns, trt.TripLimit.COUNT)
@@ -401,7 +401,7 @@ def test_both_branches_of_a_condition_may_have_sizes_of_their_own(net):
         assert run(flag=np.array(False), n=np.float32([n]))["y"].tolist() == list(range(7, 7 + 2 * n))
 
 
-def test_what_is_not_zero_is_found_among_as_many_as_any_data_say(net):
+def test_nonzero_elements_are_found_in_data_dependent_dimensions(net):
     x = filled(net, size(net), -5.0)
     output = net.add_non_zero(net.add_activation(x, trt.ActivationType.RELU).get_output(0)).get_output(0)
     marked(net, y=element(net, E.SUM, output, output))

@@ -92,7 +92,7 @@ def test_the_switch_makes_it_an_error_with_the_condition(permission, monkeypatch
     assert permission.condition in str(caught.value)
 
 
-def test_what_tensorrt_takes_is_not_warned_of(monkeypatch):
+def test_no_warning_for_arguments_that_tensorrt_accepts(monkeypatch):
     monkeypatch.setenv("ANYRT_LIKE_TENSORRT", "1")
     log, plan = build(lambda n: n.add_softmax(n.add_input("x", trt.float32, (2, 2))))
     assert plan is not None

@@ -47,6 +47,6 @@ def test_severities_have_levels(severity, level, caplog):
     assert (record.levelno, record.getMessage(), record.code) == (level, "100 % [AR101]", None)
 
 
-def test_what_is_no_logger_is_rejected():
+def test_an_object_that_is_no_logger_is_rejected():
     with pytest.raises(TypeError, match="got int, wanted a"):
         anyrt.PythonLogger(3)

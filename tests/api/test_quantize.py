@@ -114,7 +114,7 @@ def test_a_zero_point_may_be_a_constant_of_another_type(builder):
     np.testing.assert_array_equal(got, [-66.5, 1, 2, 61])
 
 
-def test_what_is_made_of_a_constant_is_looked_at_as_constants_are(builder, log):
+def test_values_computed_from_a_constant_are_checked_like_constants(builder, log):
     assert with_zero_point(builder, trt.fp8, 1) is None
     net = builder.create_network()
     double = net.add_cast(constant(net, np.array(-1, np.float32)), trt.float16).get_output(0)

@@ -176,7 +176,7 @@ def test_memory_that_was_given_back_rejects_the_refit_and_the_engine_stays(log, 
     assert refitter.refit_cuda_engine()
 
 
-def test_a_refitter_keeps_what_it_was_given_and_its_engine(log):
+def test_a_refitter_keeps_its_weights_and_its_engine_alive(log):
     old, bias = weights(), np.full(64, 2, np.float32)
     engine = built(log, lambda b: classifier(b, old), Flag.REFIT)
     refitter, context = give(engine, log, {("conv1", "BIAS"): bias.copy()}), engine.create_execution_context()
@@ -316,7 +316,7 @@ def test_a_stripped_plan_is_small_and_runs_once_it_has_its_weights(log, flags):
     assert np.array_equal(y(engine), y(built(log, lambda b: classifier(b, w))))
 
 
-def test_a_stripped_engine_says_what_it_lacks_when_it_runs(log):
+def test_a_stripped_engine_reports_missing_weights_when_it_runs(log):
     engine = built(log, lambda b: classifier(b, weights()), *STRIPPED)
     (context, out), places = bound(engine), trt.Refitter(engine, log).get_missing()
     assert context.execute_async_v3(0) is False

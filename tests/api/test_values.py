@@ -44,7 +44,7 @@ def test_named_dims_have_their_length():
 
 
 @pytest.mark.parametrize(("value", "error"), [((1,) * 9, ValueError), ((1.5,), TypeError), ("12", TypeError)])
-def test_dims_reject_what_is_no_shape(value, error):
+def test_dims_reject_invalid_shapes(value, error):
     with pytest.raises(error):
         trt.Dims(value)
 

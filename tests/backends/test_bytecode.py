@@ -57,7 +57,7 @@ def prepared():
 
 @pytest.mark.parametrize("n", [-50, -7, -1, 0, 1, 2, 3, 17, 50])
 @pytest.mark.parametrize("m", [-50, -3, -1, 0, 1, 4, 7, 50])
-def test_a_size_is_what_evaluate_says(prepared, n, m):
+def test_a_size_equals_the_result_of_evaluate(prepared, n, m):
     result = prepared(n, m)
     assert result == {size: evaluate(size, {"n": n, "m": m}) for size in result}
     assert set(SIZES) <= set(result)

@@ -178,7 +178,7 @@ def test_results_that_lie_along_the_rows_leave_registers_through_scratch():
     assert result.across == (result.m,)
 
 
-def test_results_that_take_turns_with_those_of_rows_leave_scratch_with_them():
+def test_results_that_alternate_with_those_of_rows_leave_scratch_with_them():
     result = tile_of(CASES["turns of rows of both"])
     assert result.across[0] is result.m
     assert result.turns.extent == 2
@@ -232,14 +232,14 @@ def test_as_many_tiles_share_copied_lanes_as_the_second_cache_keeps_rows_of():
     assert re.search(r"for serial t\d+ 0.. < min\(6, ", listing)
 
 
-def test_what_is_made_of_a_tile_of_matrices_is_computed_beside_the_next_one():
+def test_the_epilogue_of_a_matrix_tile_overlaps_with_the_next_tile():
     kernel = lowered(CASES["tiles after tiles of bytes"], TILES).module.kernels[-1]
     assert re.search(
         r"call void @\S*tdpbssd(.|\n)*store <16 x i32>(.|\n)*tilestored64", emit(kernel, TILES).text
     )
 
 
-def test_what_has_its_terms_side_by_side_is_transposed_in_registers_also_for_few_rows():
+def test_operands_with_adjacent_terms_are_transposed_in_registers_also_for_few_rows():
     assert "for tile k" in text(CASES["few rows turned"])
 
 

@@ -61,7 +61,7 @@ kernel "k" p0 0.. < 1 work 32 scratch 256 {
 """
 
 
-def test_a_loop_that_is_equal_to_what_the_instruction_computes_is_marked():
+def test_a_loop_equivalent_to_the_instruction_is_marked():
     (kernel,) = parsed(TEXT)
     printed = print_kernels([kernel])
     listing = print_kernels([tensorize(kernel, J, I, intrinsic)])
@@ -79,7 +79,7 @@ def test_a_loop_that_is_equal_to_what_the_instruction_computes_is_marked():
         ("alloc acc = 0", "alloc acc = 1", "it does not sum dots of several rows and store the sums"),
     ],
 )
-def test_why_a_loop_is_not_what_the_instruction_computes(there, other, why):
+def test_the_reason_why_a_loop_does_not_match_the_instruction(there, other, why):
     (kernel,) = parsed(TEXT.replace(there, other))
     assert tensorize(kernel, J, I, intrinsic).reason == why
 

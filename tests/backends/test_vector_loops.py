@@ -26,7 +26,7 @@ def text_of(machine: Machine, *body) -> str:
     return emit(Kernel("k", P, body), machine).text
 
 
-def test_limits_are_what_was_measured():
+def test_limits_equal_the_measured_ones():
     limits = {f: f(REFERENCE) for f in (most_chains, peel, strided, fit)}
     assert limits == {most_chains: 4, peel: 32, strided: 4, fit: 16}
 

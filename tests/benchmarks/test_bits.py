@@ -167,7 +167,7 @@ def test_numbers_that_bfloat16_would_make_infinite_stay_finite():
 # ---- tables -------------------------------------------------------------------------------------
 
 
-def test_goals_that_are_missed_are_named_with_what_there_is():
+def test_missed_goals_are_named_with_the_actual_values():
     row = BY_NAME["i4_1x2048x2048"]
     assert report.missed(row, measured(row.name, 10.0, ort=12.0)) == ["plan 2.00 × packed", "1.20 × the best"]
     assert report.missed(row, measured(row.name, 10.0)) == ["plan 2.00 × packed", "? × the best"]

@@ -202,7 +202,7 @@ def test_a_process_that_has_no_time_is_stopped(tmp_path):
     assert build_session.child(Job("build", "residual", 1), order, tmp_path).error == "not done after 0.01 s"
 
 
-def test_what_a_build_raises_is_its_outcome(tmp_path):
+def test_an_exception_of_a_build_is_its_outcome(tmp_path):
     order = Order(runs=1, threads=1, timeout_s=60)
     outcome = build_session.child(Job("load", plan=str(tmp_path / "none")), order, tmp_path)
     assert outcome.error.startswith("FileNotFoundError")

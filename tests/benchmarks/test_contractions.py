@@ -373,7 +373,7 @@ def test_one_case_from_end_to_end(tmp_path):
     assert result.entry(OURS) or result.left_out[OURS] == "cannot: not there yet: add_softmax"
 
 
-def test_ratios_of_turns_are_paired():
+def test_ratios_of_rounds_are_paired():
     ours, theirs = measure.Times(2.0, 1.0, 4, (1.0, 3.0)), measure.Times(4.0, 2.0, 4, (2.0, 6.0, 100.0))
     assert measure.paired(ours, theirs) == 2.0
 

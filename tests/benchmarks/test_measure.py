@@ -118,7 +118,7 @@ def test_limits_write_every_whole_cache_line(read, written, threads):
         assert copied[:most].all()
 
 
-def test_measure_runs_everybody_in_turn_forwards_and_backwards():
+def test_measure_runs_all_entries_alternately_forwards_and_backwards():
     calls = []
     ways = [Way(n, lambda n=n: calls.append(n)) for n in "abc"]
     effort = measure.Effort(runs=2, least_burst=1, most_burst=1, pause_s=0, patience_s=0)
@@ -212,7 +212,7 @@ def test_tables_are_shown_on_a_terminal(capsys):
     assert "A note." in shown
 
 
-def test_the_command_lists_cases_and_rejects_what_it_does_not_know(capsys, tmp_path):
+def test_the_command_lists_cases_and_rejects_unknown_ones(capsys, tmp_path):
     cli.main(["list", "--only", "spelled_ln_pow_avg_sqrt_8"])
     assert capsys.readouterr().out == "spelled_ln_pow_avg_sqrt_8x512x768\n"
     cli.main(["list", "--only", "norm_ln_8x512x768"])

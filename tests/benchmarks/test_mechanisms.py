@@ -54,7 +54,7 @@ def test_a_mechanism_makes_a_difference(mechanism):
     assert text(mechanism.request(2), mechanism.machine) != usual(mechanism.case, mechanism.engine)
 
 
-def test_what_is_kept_and_what_is_not_stand_in_tables_of_their_own():
+def test_adopted_and_rejected_attempts_are_in_separate_tables():
     kept = Gain("a", "x.py", "case", 2, 4.0, 3.0, 2.0, 1.0)
     tried = Gain("b", "x.py", "case", 2, 4.0, 3.0, 2.0, 1.0, kept=False)
     one, two = mechanisms([kept, tried])

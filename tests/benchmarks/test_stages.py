@@ -18,7 +18,7 @@ def test_a_network_is_one_kernel_with_stages_and_right_with_and_without(case):
     assert several > one == 1
 
 
-def test_what_differs_from_the_reference_is_not_timed():
+def test_entries_that_differ_from_the_reference_are_not_timed():
     case = perceptron(96, 16, 20)
     wrong = replace(case, truth=lambda x: case.truth(x) + 1)
     with built(case.request(2, APART)) as plan, pytest.raises(AssertionError, match="is off by"):

@@ -43,7 +43,7 @@ def test_a_case_that_is_slower_in_one_process_only_is_not_slower():
 
 
 @pytest.mark.parametrize("first", [1.2, 0.8])
-def test_what_seems_slower_or_faster_is_measured_again_in_new_processes(first, monkeypatch):
+def test_apparent_differences_are_measured_again_in_new_processes(first, monkeypatch):
     ratios = iter([first, 1.0, 1.01])
     monkeypatch.setattr(trees, "_batch", lambda names, order: [pair(next(ratios))])
     (result,) = trees.pairs(["norm_ln_8x512x768"], trees.Order(ROOT, ROOT, 1, trees.Effort()))

@@ -42,7 +42,7 @@ def test_every_file_has_its_results(place, processes, capsys):
         assert np.load(place / f"out/sub/{k}.npz")["y"].tolist() == [[-k] * 3] * (k + 1)
 
 
-def test_what_is_there_is_not_computed_again(place, capsys):
+def test_existing_outputs_are_not_computed_again(place, capsys):
     batch(place)
     before = (place / "out/sub/1.npz").stat().st_mtime_ns
     (place / "out/sub/2.npz").unlink()

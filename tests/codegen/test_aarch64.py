@@ -120,7 +120,7 @@ def test_bfloat16_of_all_sizes_are_summed_within_the_bound_of_rounding_to_odd(sh
         assert 0 < error_of_bfloats(*shape, NEON_MM) <= 1
 
 
-def test_what_is_no_number_comes_through_products_of_small_matrices():
+def test_nan_propagates_through_products_of_small_matrices():
     with emulated(ARM_MM):
         assert infinities(*EXTREMES[0], NEON_MM)
 
@@ -138,7 +138,7 @@ def test_random_graphs_agree_with_the_interpreter(case, checked):
     assert_agrees(case, case.graph, None, checked)
 
 
-def test_what_the_thread_asks_of_the_processor_changes_no_number_and_stays():
+def test_the_floating_point_mode_of_the_thread_has_no_effect_and_is_kept():
     """FPCR: flush to zero, and round towards zero."""
     x = b.param("x", (64,), DataType.FLOAT)
     graph = Graph((("x", x),), (("y", b.map_("mul", x, b.scalar(1.05, x))),))

@@ -22,7 +22,7 @@ KINDS = {DataType.FLOAT: np.float32, DataType.BF16: ml_dtypes.bfloat16}
 
 @pytest.mark.parametrize("level", [None, Level.AVX2.value, Level.SSE2.value])
 @pytest.mark.parametrize("kind", KINDS, ids=lambda k: k.name)
-def test_angles_of_any_size_lose_their_turns(level, kind):
+def test_angles_of_any_size_are_reduced(level, kind):
     x = SOME.astype(KINDS[kind])
     arg, exact = b.const(x, kind), x.astype(np.float64)
     graph = Graph((), tuple((f, b.map_(f, arg)) for f in ("sin", "cos", "tan")))

@@ -20,7 +20,7 @@ def ran(text, *values):
     return code.function("f", len(values))(*values)
 
 
-def test_turns_are_taken_until_one_leaves():
+def test_iterations_run_until_one_leaves_the_loop():
     """The sum of the odd numbers below 100 up to the argument."""
 
     def write(f, most):
@@ -35,7 +35,7 @@ def test_turns_are_taken_until_one_leaves():
     assert [ran(text, n) for n in (0, 1, 8, 98, 99)] == [0, 1, 1 + 3 + 5 + 7, 49 * 49, -1]
 
 
-def test_a_loop_may_take_its_next_turn_early():
+def test_a_loop_may_start_its_next_iteration_early():
     def write(f, n):
         at, total = f.variable(n), f.variable(0)
         with f.loop() as loop:

@@ -88,7 +88,7 @@ def test_folding_nothing_gives_the_identity(level):
 
 
 @pytest.mark.parametrize("op", [Pad((2, 0), (1, 0), 7.0), Concat(0)], ids=["pad", "concat"])
-def test_what_stands_for_an_element_of_nothing_is_the_first_one(op):
+def test_an_empty_operand_is_indexed_at_its_first_element(op):
     wide, results = Type((N.dim, 5000), DataType.FLOAT), []
     operand = Read(wide, lambda at: results.append(tuple(at)) or const(0.0, Scalar.F32))
     out, index = op.infer((wide,)), (Sym("i", extent=3).dim, Sym("j", extent=5000).dim)
@@ -97,7 +97,7 @@ def test_what_stands_for_an_element_of_nothing_is_the_first_one(op):
     assert [evaluate(d, {N.name: 9, "i": 3, "j": 4000}) for d in results[0]][1] == 4000
 
 
-def test_what_is_empty_has_no_kernel():
+def test_an_empty_tensor_has_no_kernel():
     """Its kernel would store rows and read tables that no kernel had filled."""
     x = b.param("x", (1, 1, 2, 4), DataType.FLOAT)
     y = b.taps(b.taps(x, 3, 2, CUBIC), 2, 0, CUBIC)
@@ -107,7 +107,7 @@ def test_what_is_empty_has_no_kernel():
     Trial(load(lowered, choose(None)), {}).run()
 
 
-def test_folding_what_has_no_elements_reads_none():
+def test_folding_an_empty_tensor_reads_no_element():
     x = b.param("x", (6, 1), DataType.FLOAT)
     view = b.slice_(x, (5, 0), (1, 0), (1, 1))
     graph = Graph((("x", x),), (("y", b.reduce_("prod", view, (1,))),))

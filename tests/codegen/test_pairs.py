@@ -66,7 +66,7 @@ def test_pairs_begin_with_the_first_of_a_row():
     assert places == {(V, V, 0), (V + 1, V, 1), (V + 2, V + 2, 0), (V + 3, V + 2, 1)}
 
 
-def test_what_a_loop_inside_reads_is_no_neighbour():
+def test_elements_that_an_inner_loop_reads_are_no_neighbours():
     inside = k.For(Sym("t", extent=3), k.Loop.SERIAL, (k.Store(Y, 1, k.load(X, V + 1)),))
     assert pairs_of([k.Store(Y, 0, k.load(X, V)), inside]) == {}
     assert len(pairs_of([k.Store(Y, 0, k.load(X, V)), *inside.body])) == 2

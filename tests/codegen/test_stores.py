@@ -27,7 +27,7 @@ LEVELS = [None, Level.AVX2.value, Level.SSE2.value]
 @pytest.mark.sampled(9)
 @pytest.mark.parametrize("dtype", [DataType.FLOAT, DataType.HALF, DataType.INT8])
 @pytest.mark.parametrize("length", [5, 517, 1024, 4099])
-def test_what_is_written_past_the_caches_is_the_same(dtype, length):
+def test_nontemporal_stores_write_the_same(dtype, length):
     x = b.param("x", (3, length), dtype)
     graph = Graph((("x", x),), (("y", b.slice_(x, (0, 1), (3, length - 1), (1, 1))),))
     lowered = native.lower(graph, {}, Sizes(), machine=SMALL)

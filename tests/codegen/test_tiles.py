@@ -58,7 +58,7 @@ def test_a_transpose_of_any_size_is_right(level, dtype):
 @pytest.mark.parametrize("level", [None, Level.AVX2.value, Level.SSE2.value])
 @pytest.mark.parametrize("dtype", [DataType.FLOAT, DataType.FP8, DataType.INT64])
 @pytest.mark.parametrize("least", [0, 1])
-def test_a_tile_of_at_most_one_turn_is_no_vector_of_one_lane(level, dtype, least):
+def test_a_tile_of_at_most_one_iteration_is_no_vector_of_one_lane(level, dtype, least):
     n, m = Sym("x.0", 11, 13), Sym("x.1", least, 1)
     x = b.param("x", (n.dim, m.dim), dtype)
     graph = Graph((("x", x),), (("y", b.transpose(x, (1, 0))),), {}, (Symbol(n, "x", 0), Symbol(m, "x", 1)))

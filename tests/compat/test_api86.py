@@ -244,7 +244,7 @@ print(builder.build_engine(network, config))
     assert "[AR304] pool (script.py:9): got padding_mode CAFFE_ROUND_DOWN" in logged
 
 
-def test_what_8_6_had_and_nothing_replaces_is_missing_in_the_mode_too(run):
+def test_names_of_8_6_without_replacement_are_missing_in_the_mode_too(run):
     body = """
 for place, name in ((network, "add_rnn_v2"), (trt, "UffParser")):
     try:

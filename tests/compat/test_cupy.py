@@ -97,7 +97,7 @@ def test_memory_streams_and_events_are_those_of_the_device():
     assert np.frombuffer(cp.cuda.alloc_pinned_memory(8), np.float32, 2).size == 2
 
 
-def test_what_needs_a_compiler_of_gpus_is_rejected():
+def test_functions_that_need_a_gpu_compiler_are_rejected():
     with pytest.raises(NotSupportedError, match=r"AR901.*ElementwiseKernel"):
         cp.ElementwiseKernel("T x", "T y", "y = x", "f")
     with pytest.raises(AttributeError):

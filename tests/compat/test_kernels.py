@@ -209,7 +209,7 @@ def test_limits_of_kernels_are_reported_and_need_not_be_raised():
 
 
 @needs_compiler
-def test_what_is_not_there_has_a_code():
+def test_missing_functions_and_invalid_launches_have_codes():
     wrong = driver.CUresult.CUDA_ERROR_INVALID_VALUE
     loaded = module()[0]
     assert driver.cuModuleGetFunction(loaded, b"other") == (wrong, None)
@@ -315,8 +315,9 @@ def test_threads_that_never_meet_fail_the_launch_and_the_next_works():
 
 
 @pytest.mark.parametrize("name", ["__shfl_down", "__activemask", "__syncthreads_count", "cooperative_groups"])
-def test_what_has_no_meaning_here_is_rejected_by_name(name):
-    with pytest.raises(NotSupportedError, match=rf"AR901.*nvrtc: got {name} in a kernel, wanted a supported function"):
+def test_features_without_meaning_on_the_host_are_rejected_by_name(name):
+    wanted = "a supported function"
+    with pytest.raises(NotSupportedError, match=rf"AR901.*nvrtc: got {name} in a kernel, wanted {wanted}"):
         compiled(f"__global__ void f() {{ {name}(1); }}")
 
 

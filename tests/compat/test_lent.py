@@ -61,6 +61,6 @@ def test_plugins_and_listeners_copy_from_and_to_what_they_are_shown(engine):
     np.testing.assert_allclose([z, listener.values], [np.exp(x)] * 2, rtol=1e-6)
 
 
-def test_what_was_lent_is_no_device_memory_of_the_program_afterwards():
+def test_lent_memory_is_no_device_memory_afterwards():
     array = np.zeros(4, np.float32)
     assert cudart.cudaMemset(array.ctypes.data, 0, 16)[0] == cudart.cudaError_t.cudaErrorInvalidValue

@@ -155,6 +155,6 @@ def test_a_text_that_is_no_kernel_says_where():
 
 
 @pytest.mark.parametrize(("home", "name"), [(driver, "module_from_file"), (pycuda_compiler, "DynamicModule")])
-def test_what_is_for_files_of_gpus_is_rejected_by_name(home, name):
+def test_functions_for_gpu_files_are_rejected_by_name(home, name):
     with pytest.raises(NotSupportedError, match=rf"AR901.*{name}: got code for a GPU"):
         getattr(home, name)(b"image")

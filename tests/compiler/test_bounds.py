@@ -22,7 +22,7 @@ def differ(value: Value, numbers: list[float], got: list[float]) -> list[bool]:
     return differing(np.array(got, np.float32), bound(value, *numbers), value.dtype).tolist()
 
 
-def test_what_is_only_moved_must_agree_in_every_bit():
+def test_moved_elements_must_agree_in_every_bit():
     assert differ(b.slice_(X, (3,), (4,), (-1,)), [1, 2, 3, 4], [4, 3, 2, 1.0000001]) == [False] * 3 + [True]
 
 
@@ -47,7 +47,7 @@ def test_beyond_float32_anything_goes():
     assert differ(b.map_("exp", X), [89, 88, -200, 0], [np.inf, np.inf, 0, 1]) == [False, True, False, False]
 
 
-def test_what_a_kernel_may_have_mended_is_one_of_two_numbers():
+def test_a_value_that_a_kernel_may_have_recomputed_is_one_of_two_numbers():
     """The first of two maps may overflow in a kernel; then the bound covers both sums, 2 and 200."""
     built, x, w = (
         b.param(n, s, DataType.FLOAT) for n, s in zip("mxw", ((2, 4), (4, 1), (1, 2)), strict=True)
@@ -87,7 +87,7 @@ def test_factors_of_bfloat16_below_the_normal_range_may_be_0():
         assert differing(np.float32(0), expected, DataType.FLOAT).tolist() == wrong
 
 
-def test_a_wave_of_what_may_be_turns_apart_may_be_anything_from_minus_1_to_1():
+def test_a_sine_of_an_operand_known_to_a_period_is_between_minus_1_and_1():
     turns = Bounded(np.float64([30.0]), np.float64([2 * np.pi]))
     expected = bounded(b.map_("sin", b.param("x", (1,), DataType.FLOAT)), (turns,), {})
     actual = [differing(np.float32([y]), expected, DataType.FLOAT).all() for y in (-1, 0, 1, 9)]
@@ -98,13 +98,13 @@ def test_nan_must_be_nan():
     assert differ(b.map_("sqrt", X), [-1, -1, 4, 4], [np.nan, 0, 2, np.nan]) == [False, True, False, True]
 
 
-def test_a_quotient_by_what_may_be_0_may_be_nan():
+def test_a_quotient_by_a_possible_0_may_be_nan():
     small = Bounded(np.float64([1e-45, 1.0]), np.float64([1e-45, 1e-7]))
     expected = bounded(b.map_("div", *[b.param("x", (2,), DataType.FLOAT)] * 2), (small, small), {})
     assert differing(np.float32([np.nan, np.nan]), expected, DataType.FLOAT).tolist() == [False, True]
 
 
-def test_a_quotient_by_what_may_be_0_is_any_number():
+def test_a_quotient_by_a_possible_0_is_any_number():
     y = b.param("y", (2,), DataType.FLOAT)
     small = Bounded(np.float64([7e-83, 1.0]), np.float64([1e-44, 1e-44]))
     quotients = [(b.map_(fn, y, y), (small, small)) for fn in ("div", "mod", "floordiv")]
@@ -120,7 +120,7 @@ def test_a_power_of_a_negative_base_may_be_nan_where_the_exponent_may_be_whole()
     assert differing(np.float32([np.nan] * 3), expected, DataType.FLOAT).tolist() == [False, True, True]
 
 
-def test_a_power_of_what_may_be_any_number_may_be_any_number():
+def test_a_power_of_an_unbounded_operand_is_unbounded():
     any_number = Bounded(np.float64([np.nan]), np.float64([np.inf]))
     x = b.param("x", (1,), DataType.FLOAT)
     expected = bounded(b.map_("pow", x, x), (any_number, any_number), {})
@@ -144,7 +144,7 @@ def test_a_remainder_by_a_rounded_divisor_is_any_below_it_where_the_quotient_is_
     assert differ(left, [0.3] * 4, [0.05, 0.05, 0.06, 0.08]) == [False, False, True, True]
 
 
-def test_a_remainder_of_many_turns_is_one_number():
+def test_a_remainder_of_many_periods_is_one_number():
     left, by = b.map_("mod", b.scalar(1.0, X), X), np.float32(4.1e-16)
     rest = np.mod(1.0, np.float64(by))
     assert differ(left, [by] * 4, [rest, 1.1 * rest, rest - by, 0.1]) == [False, True, True, True]
@@ -171,7 +171,7 @@ def test_comparisons_with_nan_that_a_type_without_it_may_have_held_are_left_open
         assert reference(test, feeds, {}, {DataType.FP4}).error[0] == 1
 
 
-def test_a_choice_that_is_open_may_be_what_its_operand_may_be():
+def test_an_uncertain_selection_may_equal_its_operand():
     """The remainder of 75, or of 80 if fp8 rounds it first, is −0 or −1; for 0 the other value is
     selected."""
     narrow = b.param("x", (2,), DataType.UINT64)

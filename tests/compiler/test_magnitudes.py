@@ -69,7 +69,7 @@ def test_quantiles_are_those_of_the_numbers():
 
 
 @pytest.mark.parametrize("shape", [(5,), (3, 4), (2, 16, 64, 64), (1, 7, 1, 100_000), ()])
-def test_what_a_run_shows_are_elements_of_every_channel_and_the_largest(shape):
+def test_a_calibration_run_samples_elements_of_every_channel_and_the_largest(shape):
     x = param("x", shape, DataType.FLOAT)
     graph = watching(Graph((("x", x),), (("0", x),)), [x], most=True, some=True)
     values = np.arange(np.prod(shape, dtype=int), dtype=np.float32).reshape(shape) - 5

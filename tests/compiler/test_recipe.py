@@ -50,7 +50,7 @@ def test_steps_round_where_the_build_did():
     assert array.tolist() == (3 * third.astype(np.float32)).tolist()
 
 
-def test_what_is_only_moved_is_a_view_of_what_was_given():
+def test_moved_weights_are_a_view_of_the_array_of_the_user():
     w, new = weights(6), np.float32([6, 5, 4, 3, 2, 1])
     turned = constant(build.transpose(value(w, 2, 3), (1, 0)))
     plan, held = plan_of({"turned": blob_of(turned)}, w)

@@ -27,7 +27,7 @@ def report(graph: Graph) -> Report:
     return build_report(native.lower(graph, {}, sizes), sizes)
 
 
-def test_what_a_layer_computes_on_the_way_bears_its_name():
+def test_intermediate_values_of_a_layer_have_its_name():
     x = b.param("x", (1, 4, 32, 32), DataType.FLOAT)
     centred = b.map_("tanh", b.map_("sub", x, b.reduce_("sum", x, (2, 3))))
     y = b.taps(centred, 2, 64, Linear(Coordinate.HALF_PIXEL, Selector.FORMULA))

@@ -65,7 +65,7 @@ def test_sizes_of_pieces_are_those_of_the_strategies():
     assert "0.. < 16" not in kernels(transposed(), narrow)
 
 
-def test_what_tiles_would_compute_again_is_stored_with_and_without_tiles():
+def test_values_that_tiles_would_recompute_are_stored_with_and_without_tiles():
     assert kernels(scaled(), STRATEGIES).count("kernel ") == 2
     assert kernels(scaled(), STRATEGIES.without("tile")).count("kernel ") == 2
     assert kernels(scaled(), STRATEGIES.without("store repeated")).count("kernel ") == 1

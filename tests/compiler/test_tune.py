@@ -191,7 +191,7 @@ def test_no_more_variants_are_measured_than_the_settings_allow():
     )
 
 
-def test_what_verification_finds_wrong_is_cut_as_the_model_says(monkeypatch):
+def test_kernels_that_fail_verification_are_tiled_by_the_cost_model(monkeypatch):
     wrong = frozenset({rows().outputs[0][1]})
     monkeypatch.setattr(driver, "verify", lambda *_, **__: ("wrong",))
     monkeypatch.setattr(driver, "groups_failed", lambda _: wrong)
@@ -228,7 +228,7 @@ def test_versions_for_equal_and_other_sizes_are_cut_alike():
 # ---- what is remembered ----------------------------------------------------------------------------------
 
 
-def test_what_the_timing_cache_knows_is_not_measured():
+def test_tactics_in_the_timing_cache_are_not_measured():
     request = winning(columns(), 2, 3)
     measured = native.build(request)
     assert list(request.timings.values()) == [(Tuning(column=1024).tactic, 1000 / 1024)]

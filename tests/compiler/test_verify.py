@@ -71,7 +71,7 @@ def test_a_wrong_kernel_is_reported_with_its_inputs_and_first_element():
 
 @pytest.mark.usefixtures("wrong_abs")
 @pytest.mark.parametrize("rows", [(3, 3), (1, 3)], ids=["equal", "broadcast"])
-def test_what_failed_is_built_unfused_in_every_version(rows):
+def test_a_failed_kernel_is_built_unfused_in_every_version(rows):
     graph, sizes = chain(), dict(zip(("x.0", "y.0"), rows, strict=True))
     alone = groups_failed(verify(lowered(graph), host(), [sizes]))
     assert [len(s.launches) for s in lowered(graph, alone).schedules] == [3, 3]
@@ -104,7 +104,7 @@ def turns() -> Graph:
 
 
 @pytest.mark.usefixtures("wrong_abs")
-def test_what_failed_in_a_turn_is_built_unfused(tmp_path, monkeypatch):
+def test_a_kernel_that_failed_in_a_loop_is_built_unfused(tmp_path, monkeypatch):
     monkeypatch.setenv("ANYRT_CACHE_DIR", str(tmp_path))
     limits = tuple(Range(t, False, (1, 40), (5, 40), (9, 40)) for t in ("x", "y"))
     request = BuildRequest("turns", turns(), (limits,), Settings(verify=Verify.FULL))
@@ -115,7 +115,7 @@ def test_what_failed_in_a_turn_is_built_unfused(tmp_path, monkeypatch):
     assert names.count("sum") == 1
 
 
-def test_what_was_verified_is_not_compiled_again(tmp_path, monkeypatch):
+def test_verified_kernels_are_not_compiled_again(tmp_path, monkeypatch):
     monkeypatch.setenv("ANYRT_CACHE_DIR", str(tmp_path))
     texts, compile_text = list[str](), llvm.compile_text
     monkeypatch.setattr(

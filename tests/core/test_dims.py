@@ -190,7 +190,7 @@ def test_symbolic_factors_cancel_in_divisions():
     assert floordiv(2 * o * h - h, 4 * h) == floordiv(2 * o - 1, 4)
 
 
-def test_what_lies_below_a_factor_decides_nothing_in_a_division():
+def test_terms_smaller_than_a_factor_do_not_affect_a_division():
     h, w = Sym("h", 1), Sym("w", 1)
     row, column, channel = Sym("r", extent=h.dim), Sym("c", extent=w.dim), Sym("k", extent=32)
     quotient, rest = dims.divmod_dim(column + row * w + channel * h * w, 4 * h * w)

@@ -27,7 +27,7 @@ SIZES = st.recursive(
 
 
 @given(SIZES)
-def test_what_is_printed_comes_back(size: Dim):
+def test_printed_text_parses_back(size: Dim):
     assert parse_dim(print_dim(size), SYMBOLS, "here") == size
 
 
@@ -74,7 +74,7 @@ def test_any_text_parses_or_is_rejected(text: str):
 
 
 @pytest.mark.parametrize("text", [3, None, "1 + " * 20000 + "1"])
-def test_what_is_no_text_or_too_long_is_rejected(text: object):
+def test_invalid_or_too_long_text_is_rejected(text: object):
     with pytest.raises(PlanError, match=r"AR605.*output y.*at most"):
         parse_dim(text, SYMBOLS, "output y")
 

@@ -103,7 +103,7 @@ def test_a_bad_file_gives_a_named_error(tmp_path, text, message):
         this_machine(Flags(machine=path))
 
 
-def test_what_is_no_file_gives_a_named_error(tmp_path):
+def test_a_path_that_is_no_file_raises_an_error_with_a_code(tmp_path):
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "bytes").write_bytes(b"\xff")
     (tmp_path / "large").write_text(" " * (1 << 17))

@@ -19,7 +19,7 @@ made in 5.0 s: there 4.0
 @pytest.mark.parametrize(
     ("stands", "then"), [("42 took 9 s", "42 took 9 s"), ("41 took 3 s", "42 took 3 s"), ("", "42 took 3 s")]
 )
-def test_what_a_command_prints_takes_the_place_of_what_stood_there(tmp_path, stands, then):
+def test_the_output_of_a_command_replaces_the_old_text(tmp_path, stands, then):
     from docgen.console import replayed
 
     assert replayed(SESSION % stands, tmp_path) == SESSION % then

@@ -186,7 +186,7 @@ def test_a_network_of_another_name_is_not_scheduled_again(builder, log, tmp_path
     assert (engine.name, engine.run(x=np.ones((2, 3), np.float32))["y"].sum()) == ("second", 12)
 
 
-def test_what_another_version_of_the_compiler_made_is_not_used(builder, tmp_path, monkeypatch):
+def test_code_of_another_compiler_version_is_not_used(builder, tmp_path, monkeypatch):
     monkeypatch.setenv("ANYRT_CACHE_DIR", str(tmp_path))
     compiled, compile_text = [], llvm.compile_text
     monkeypatch.setattr(llvm, "compile_text", lambda *a: compiled.append(a) or compile_text(*a))

@@ -73,7 +73,7 @@ def states(x, rows):
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-def test_a_loop_hands_out_its_last_value_and_those_of_all_turns(w, engine_of, reverse):
+def test_a_loop_returns_its_last_value_and_those_of_all_iterations(w, engine_of, reverse):
     x, rows = w.net.add_input("x", trt.float32, (3, 5)), w.net.add_input("rows", trt.float32, (7, 3, 5))
     loop, before, new = prefix_sums(w, x, rows, w.number(7), reverse)
     actual = engine_of(
@@ -91,7 +91,7 @@ def test_a_loop_hands_out_its_last_value_and_those_of_all_turns(w, engine_of, re
 
 
 @pytest.mark.parametrize("turns", [0, 1, 3, 7, -2])
-def test_places_of_turns_that_there_were_not_are_0(w, engine_of, turns):
+def test_places_of_iterations_that_did_not_run_are_0(w, engine_of, turns):
     x, rows = w.net.add_input("x", trt.float32, (3, 5)), w.net.add_input("rows", trt.float32, (7, 3, 5))
     count = w.net.add_input("count", trt.int32, (1,))
     loop, before, new = prefix_sums(w, x, rows, w.scalar(count))
@@ -105,7 +105,7 @@ def test_places_of_turns_that_there_were_not_are_0(w, engine_of, turns):
         np.testing.assert_allclose(got, expected, rtol=1e-6)
 
 
-def test_more_turns_than_room_are_an_error(w, engine_of, log):
+def test_more_iterations_than_the_length_of_the_output_are_an_error(w, engine_of, log):
     x, rows = w.net.add_input("x", trt.float32, (3, 5)), w.net.add_input("rows", trt.float32, (7, 3, 5))
     count = w.net.add_input("count", trt.int32, (1,))
     loop, _, new = prefix_sums(w, x, rows, w.scalar(count))
@@ -127,7 +127,7 @@ def doubled(w, x, limit):
     return loop, now
 
 
-def test_a_while_loop_ends_before_the_turn_that_its_condition_rejects(w, engine_of):
+def test_a_while_loop_ends_before_the_iteration_whose_condition_is_false(w, engine_of):
     x = w.net.add_input("x", trt.float32, (4,))
     loop, now = doubled(w, x, 100)
     engine = engine_of(w.net, w.last(loop, now))
@@ -286,7 +286,7 @@ def test_conditionals_nested_too_deeply_are_rejected(w, builder, log):
     assert any("AR901" in line and "401 loops and conditionals" in line for line in log.lines)
 
 
-def test_a_conditional_in_a_loop_is_judged_in_each_turn(w, engine_of):
+def test_a_conditional_in_a_loop_is_evaluated_in_each_iteration(w, engine_of):
     x = w.net.add_input("x", trt.float32, (3, 5))
     loop = w.net.add_loop()
     state, turn = loop.add_recurrence(x), loop.add_recurrence(w.number(0))
@@ -351,7 +351,7 @@ def test_a_state_takes_values_whose_sizes_may_be_its_own(w, engine_of, first):
     "dtype",
     [trt.int8, trt.int32, trt.int64, trt.float16, trt.bfloat16, trt.uint8, trt.bool, trt.fp8, trt.int4],
 )
-def test_states_of_every_type_pass_from_turn_to_turn(w, engine_of, dtype):
+def test_states_of_every_type_pass_from_iteration_to_iteration(w, engine_of, dtype):
     """Two states swap in each of four iterations and hold the same operand."""
     x = w.net.add_input("x", trt.float32, (3, 6))
     kinds = w.net.add_cast(x, dtype) if dtype not in (trt.fp8, trt.int4) else None
@@ -422,7 +422,7 @@ def test_errors_of_a_loop_are_reported(w, log, code, spoil):
     assert any(f"[{code}]" in line for line in log.lines), log.lines
 
 
-def test_what_is_inside_is_not_read_outside(w, builder, log):
+def test_tensors_inside_a_loop_are_not_read_outside(w, builder, log):
     x, rows = w.net.add_input("x", trt.float32, (3, 5)), w.net.add_input("rows", trt.float32, (7, 3, 5))
     loop, before, new = prefix_sums(w, x, rows, w.number(7))
     w.net.mark_output(w.add(w.last(loop, before), new))
@@ -488,7 +488,7 @@ def test_kernels_of_loops_agree_with_the_interpreter(w, engine_of):
 
 
 @pytest.mark.parametrize("how", [CONCATENATE, trt.LoopOutput.REVERSE])
-def test_an_output_without_a_length_has_as_many_as_there_were_turns(w, engine_of, how):
+def test_an_output_without_a_length_has_an_element_per_iteration(w, engine_of, how):
     x, limit = w.net.add_input("x", trt.float32, ()), w.net.add_input("limit", trt.float32, ())
     loop = w.net.add_loop()
     state = loop.add_recurrence(x)

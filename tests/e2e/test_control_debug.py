@@ -51,7 +51,7 @@ def seen_of(engine, y, **feeds):
 
 
 @pytest.mark.parametrize("turns", [0, 1, 7])
-def test_a_tensor_of_a_loop_is_seen_once_a_turn(w, engine_of, turns):
+def test_a_tensor_of_a_loop_is_shown_once_per_iteration(w, engine_of, turns):
     x, rows = w.net.add_input("x", F, (3, 5)), w.net.add_input("rows", F, (7, 3, 5))
     loop, before, new = prefix_sums(w, x, rows, w.number(turns))
     assert w.net.mark_debug(new)
@@ -62,7 +62,7 @@ def test_a_tensor_of_a_loop_is_seen_once_a_turn(w, engine_of, turns):
     np.testing.assert_allclose(y, want[-1], rtol=1e-6)
 
 
-def test_turns_that_a_condition_ends_are_seen(w, engine_of):
+def test_iterations_that_a_condition_ends_are_shown(w, engine_of):
     x = w.net.add_input("x", F, (4,))
     loop, now = doubled(w, x, 100)
     assert w.net.mark_debug(now)
@@ -103,7 +103,7 @@ def test_a_tensor_that_no_branch_needs_is_seen_where_what_it_is_made_of_is_compu
 
 
 @pytest.mark.parametrize("turns", [(3, 2), (2, 0), (0, 2), (1, 3)])
-def test_a_tensor_of_a_loop_in_a_loop_is_seen_once_a_turn_of_both(w, engine_of, turns):
+def test_a_tensor_of_a_nested_loop_is_shown_once_per_iteration_of_both(w, engine_of, turns):
     rows = w.net.add_input("rows", F, (7, 3, 5))
     outer, inner = w.net.add_loop(), w.net.add_loop()
     row = outer.add_iterator(rows).get_output(0)
@@ -119,7 +119,7 @@ def test_a_tensor_of_a_loop_in_a_loop_is_seen_once_a_turn_of_both(w, engine_of, 
     np.testing.assert_allclose(y, want, rtol=1e-6)
 
 
-def test_a_state_of_a_loop_in_a_loop_is_seen_in_each_turn(w, engine_of):
+def test_a_state_of_a_nested_loop_is_shown_in_each_iteration(w, engine_of):
     x = w.net.add_input("x", F, (4,))
     outer, inner = w.net.add_loop(), w.net.add_loop()
     for loop, count in ((outer, 3), (inner, 2)):

@@ -51,7 +51,7 @@ def over_rows(w, rows, count, make):
     return [w.collected(loop, built, 5) for built in make(row)]
 
 
-def test_a_turn_reduces_what_it_has_found(w, engine_of):
+def test_an_iteration_reduces_a_data_dependent_number_of_elements(w, engine_of):
     rows = w.net.add_input("rows", F, (5, 4, 6))
     built = over_rows(w, rows, w.number(5), lambda row: (w.total(w.picked(row)), w.size(w.nonzero(row), 1)))
     engine = engine_of(w.net, *built, verify="full")
@@ -63,7 +63,7 @@ def test_a_turn_reduces_what_it_has_found(w, engine_of):
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("turns", [0, 1, 3, 5])
-def test_a_turn_that_there_was_not_has_found_nothing(w, engine_of, turns):
+def test_an_iteration_that_did_not_run_has_size_0(w, engine_of, turns):
     """The loop returns the elements of the last iteration and the number of elements; for iterations that do
     not run, the number is 0."""
     rows, count = w.net.add_input("rows", F, (5, 4, 6)), w.net.add_input("count", trt.int32, (1,))
@@ -198,7 +198,7 @@ def test_boxes_are_suppressed_in_a_branch(w, engine_of):
         assert actual["y1"] == len(want)
 
 
-def test_boxes_of_each_image_are_suppressed_in_a_turn(w, engine_of):
+def test_boxes_of_each_image_are_suppressed_in_an_iteration(w, engine_of):
     """The number of boxes kept for each image, and the sums of their coordinates."""
     tensor, scores = w.net.add_input("boxes", F, (4, 12, 4)), w.net.add_input("scores", F, (4, 12, 2))
     loop = w.net.add_loop()
@@ -223,14 +223,14 @@ def of_iterator(w, rows):
     return loop, row
 
 
-def test_slices_whose_sizes_differ_from_turn_to_turn_are_not_put_side_by_side(w, log):
+def test_slices_whose_sizes_differ_between_iterations_are_not_concatenated(w, log):
     loop, row = of_iterator(w, w.net.add_input("rows", F, (5, 4, 6)))
     assert w.collected(loop, w.nonzero(row), 5).shape.rank == -1
     (line,) = [line for line in log.lines if "[AR123]" in line]
     assert "sizes that data decide in each turn, wanted slices of one shape" in line
 
 
-def test_a_recurrence_whose_size_each_turn_decides_ends_the_run_where_it_changes(w, engine_of):
+def test_a_recurrence_of_data_dependent_size_ends_the_inference_where_the_size_changes(w, engine_of):
     x = w.net.add_input("x", F, (9,))
     loop = w.net.add_loop()
     state = loop.add_recurrence(x)
@@ -243,7 +243,7 @@ def test_a_recurrence_whose_size_each_turn_decides_ends_the_run_where_it_changes
         engine.run(x=whole * (whole > 2))
 
 
-def test_a_size_that_a_turn_decides_is_not_read_outside(w, builder, log):
+def test_a_size_computed_in_an_iteration_is_not_read_outside(w, builder, log):
     loop, row = of_iterator(w, w.net.add_input("rows", F, (5, 4, 6)))
     size, y = w.size(w.nonzero(row), 1), w.collected(loop, w.total(row), 5)
     w.net.mark_output(w.op(y, w.shaped(w.net.add_cast(size, F).get_output(0), (1,)), OP.PROD))
@@ -265,7 +265,7 @@ def faded(w, loop, x):
     return now, picked, sizes.get_output(0)
 
 
-def test_what_a_turn_finds_is_not_what_the_condition_finds_of_the_next(w, engine_of):
+def test_sizes_of_an_iteration_differ_from_those_of_the_next_condition(w, engine_of):
     loop = w.net.add_loop()
     outputs = (w.last(loop, x) for x in faded(w, loop, w.net.add_input("x", F, (9,))))
     engine = engine_of(w.net, *outputs, verify="full")
@@ -281,7 +281,7 @@ def test_what_a_turn_finds_is_not_what_the_condition_finds_of_the_next(w, engine
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("size", [(2, 3), (0, 3), (7, 40), (64, 64)])
-def test_open_sizes_bound_what_a_turn_finds(w, engine_of, size):
+def test_dynamic_dimensions_bound_the_sizes_of_an_iteration(w, engine_of, size):
     rows = w.net.add_input("rows", F, (5, -1, -1))
     loop = w.net.add_loop()
     row = loop.add_iterator(rows).get_output(0)
@@ -295,7 +295,7 @@ def test_open_sizes_bound_what_a_turn_finds(w, engine_of, size):
     np.testing.assert_allclose(outputs["y1"], np.sqrt(rows).sum((1, 2)), rtol=1e-4)
 
 
-def test_what_does_not_fit_in_a_turn_ends_the_run(w, engine_of):
+def test_sizes_that_do_not_fit_in_an_iteration_end_the_inference(w, engine_of):
     """Three elements of each row are reshaped to a row; if there are not as many, the error names
     the layer."""
     rows = w.net.add_input("rows", F, (5, 6))
@@ -311,7 +311,7 @@ def test_what_does_not_fit_in_a_turn_ends_the_run(w, engine_of):
         engine.run(rows=rows)
 
 
-def test_a_branch_in_a_turn_may_find_more_or_less(w, engine_of):
+def test_a_branch_in_an_iteration_may_have_either_size(w, engine_of):
     """The nonzero elements of even rows, all elements of odd ones; the sum of both branches, and the last
     one."""
     rows = w.net.add_input("rows", F, (5, 4, 6))
@@ -331,7 +331,7 @@ def test_a_branch_in_a_turn_may_find_more_or_less(w, engine_of):
     np.testing.assert_allclose(result["y2"], SPARSE.sum((1, 2)), rtol=1e-5)
 
 
-def test_turns_are_counted_while_something_is_found(w, engine_of):
+def test_iterations_are_counted_while_elements_are_found(w, engine_of):
     """An output with an element per iteration, of a loop whose condition counts elements."""
     loop = w.net.add_loop()
     now, picked, _ = faded(w, loop, w.net.add_input("x", F, (9,)))

@@ -53,7 +53,7 @@ def test_the_last_value_reaches_the_last_row_of_causal_attention_alone(size, bad
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", [BOOL, F], ids=["bool", "float"])
 @pytest.mark.parametrize("size", SIZES[1:])
-def test_what_a_mask_that_is_a_tensor_excludes_reaches_no_result(size, kind):
+def test_elements_excluded_by_a_mask_tensor_reach_no_result(size, kind):
     """Random rows and columns; the last row sees all, the first nothing."""
     feeds, seen = operands(size), np.random.default_rng(0).random((1, 1, size, size)) < 0.4
     seen[..., size // 2], seen[..., -1, :], seen[..., 0, :] = False, True, False
@@ -77,7 +77,7 @@ def test_vectors_of_every_width_hide_the_same(size, level, monkeypatch):
 
 
 @pytest.mark.parametrize("size", [5, 40, 130])
-def test_without_normalisation_what_is_not_seen_reaches_no_result(size):
+def test_without_normalisation_masked_elements_reach_no_result(size):
     feeds = operands(size)
     feeds["k"][:, :, -1], feeds["v"][:, :, -1] = np.inf, np.nan
     assert rows_not_finite(attention(size, causal=True, norm=NONE).run(**feeds)["y"]) == [size - 1]
@@ -95,7 +95,7 @@ def test_half_types_hide_values_as_float32_does(size, dtype):
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("size", SIZES)
-def test_what_lies_behind_the_bounds_of_ragged_rows_reaches_no_result(net, size, threads):
+def test_elements_past_the_bounds_of_ragged_rows_reach_no_result(net, size, threads):
     """Neither elements of the rows, nor the values that they weigh."""
     source = [net.add_input("x", F, (5, size)), net.add_input("n", INT32, (5, 1))]
     v, weights = net.add_input("v", F, (size, 8)), net.add_ragged_softmax(*source).get_output(0)

@@ -43,14 +43,14 @@ def outcomes(cache_dir):
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_cannot_be_is_rejected_without_taking_memory(name, outcomes):
+def test_impossible_plans_are_rejected_without_taking_memory(name, outcomes):
     answer, codes, megabytes = outcomes[name]
     assert (answer, codes) == ("refused", [REFUSED[name]])
     assert megabytes < MEGABYTES
 
 
 @pytest.mark.parametrize("name", ACCEPTED)
-def test_what_is_large_only_when_it_runs_takes_no_memory_before(name, outcomes):
+def test_engines_that_need_memory_only_at_run_time_take_none_before(name, outcomes):
     answer, codes, megabytes = outcomes[name]
     assert (answer, codes) == ("made", [])
     assert megabytes < MEGABYTES

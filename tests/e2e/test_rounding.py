@@ -93,7 +93,7 @@ def test_an_onnx_model_computes_the_same_whatever_is_marked(log, flag):
     assert np.array_equal(*actual) == np.array_equal(actual[0], expected) == (flag is None)
 
 
-def test_what_a_loop_computes_is_rounded_in_every_turn(log):
+def test_results_in_a_loop_are_rounded_in_every_iteration(log):
     builder = trt.Builder(log)
     network, config = builder.create_network(STRONG), builder.create_builder_config()
     x = network.add_input("x", trt.float16, (8,))

@@ -44,7 +44,7 @@ def test_make_fuzz_runs_the_same_programs(part, monkeypatch, tmp_path):
     assert runner.failures(part, 0, 1) == []
 
 
-def test_what_has_a_known_cause_is_not_counted_as_found(monkeypatch, tmp_path, capsys):
+def test_failures_with_a_known_cause_are_not_counted(monkeypatch, tmp_path, capsys):
     rows = [{"seed": s, "kind": "refused", "op": "MaxPool", "message": f"[AR{s}]"} for s in (126, 301)]
     rows = [{**row, "nodes": ["MaxPool"]} for row in rows]
     monkeypatch.setattr(runner, "FOLDER", tmp_path)

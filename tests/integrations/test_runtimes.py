@@ -102,7 +102,7 @@ def test_it_answers(server):
 
 
 @pytest.mark.parametrize("body", [{"inputs": pair()["inputs"][:1]}, pair(rows=3)], ids=["missing", "rows"])
-def test_what_does_not_fit_is_rejected_and_named(server, body):
+def test_inputs_that_do_not_fit_are_rejected_by_name(server, body):
     with pytest.raises(urllib.error.HTTPError) as caught:
         ask(f"{server}/models/wide/infer", body)
     assert caught.value.code == 400

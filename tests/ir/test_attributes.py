@@ -28,7 +28,7 @@ def test_sizes_are_replaced_by_other_sizes():
     )
 
 
-def test_what_has_no_open_size_stays_the_same_object():
+def test_a_value_without_dynamic_dimensions_stays_the_same_object():
     constant = Const(Blob(np.zeros(2, np.float32), DataType.FLOAT), (2,))
     assert with_sizes(constant, lambda _: 1) is constant
     assert not list(open_sizes(constant))

@@ -38,7 +38,7 @@ def test_attributes_are_compared_or_bound():
     }
 
 
-def test_what_a_rule_makes_is_rewritten_again_and_names_follow():
+def test_results_of_a_rule_are_rewritten_again_and_names_follow():
     x = vector("x")
     half = b.map_("neg", b.map_("neg", x))
     y = b.map_("exp", b.map_("add", half, b.map_("neg", b.map_("neg", half))))

@@ -94,7 +94,7 @@ def test_a_fold_inside_two_loops_goes_over_both():
     assert ran(Alloc(ACC, -ONE), serial(inner), Store(Y, P * 4, load(ACC, 0)))[::4] == [2, 6]
 
 
-def test_what_one_turn_writes_the_next_one_reads():
+def test_an_iteration_reads_what_the_previous_one_wrote():
     turn = Store(Y, P * 4 + I + 1, load(Y, AT) + load(X, AT))
     three = serial(Store(Y, P * 4 + J + 1, load(Y, P * 4 + J.dim) + 1.0), var=J)
     assert ran(Store(Y, P * 4, ZERO), three) == [0, 1, 2, 3, 0, 1, 2, 3]
@@ -189,7 +189,7 @@ def test_wrong_accesses_are_named(body, said):
     assert said in str(caught.value)
 
 
-def test_what_was_never_stored_may_be_read_where_nothing_comes_of_it():
+def test_an_uninitialised_element_may_be_read_if_it_is_discarded():
     copied = Buffer("copy", Scalar.F32, Space.SCRATCH, 2, 16)
     sums = (Alloc(ACC, ONE), Fold(ACC, Op.ADD, load(ROW, 1)), Store(copied, 0, load(ACC, 0)))
     assert ran(*sums, Store(copied, 0, ONE), Store(Y, P * 4, load(copied, 0)), scratch=24)[::4] == [1, 1]
@@ -245,7 +245,7 @@ def test_an_index_beyond_a_register_is_named():
         ran(Alloc(TILE, ONE), Store(TILE, 4, ONE))
 
 
-def test_what_a_turn_stores_into_a_register_stays_there():
+def test_a_register_keeps_the_value_that_an_iteration_stored():
     assert ran(Alloc(ACC, ZERO), serial(Store(ACC, 0, load(X, AT))), Store(Y, P.dim, load(ACC, 0)))[:2] == [
         3,
         7,
@@ -320,7 +320,7 @@ def test_lanes_may_fold_several_registers_of_their_own():
     assert ran(lanes, x=[1, 5, 5, 2, 3, 4, 0, 0]) == [1, 0, 0, 1, 1, 0, 0, 0]
 
 
-def test_what_registers_held_before_is_merged_with_what_lanes_found():
+def test_initial_values_of_registers_are_merged_with_results_of_lanes():
     body = (
         Alloc(BEST, const(5.0, Scalar.F32)),
         Alloc(PLACE, const(42, Scalar.I64)),

@@ -148,13 +148,13 @@ def test_shared_memory_has_the_bytes_that_the_kernel_says():
         ran(blocks(threads(FILL)), shared=12)
 
 
-def test_threads_meet_once_in_each_turn_of_a_loop():
+def test_threads_meet_once_in_each_iteration_of_a_loop():
     k = Sym("k", extent=2)
     loop = For(k, Loop.SERIAL, (Store(Y, AT, cast(index(k.dim), Scalar.F32)), Barrier()))
     assert ran(blocks(threads(loop))) == [1.0] * 8
 
 
-def test_a_loop_with_a_barrier_runs_turn_by_turn():
+def test_a_loop_with_a_barrier_runs_iteration_by_iteration():
     k, place = Sym("k", extent=2), Sym("m", 0, 3)
     turn = Store(S, T.dim, cast(index(k + T), Scalar.F32)), Barrier(), Store(Y, k * 4 + T, load(S, place.dim))
     loop = For(k, Loop.SERIAL, (Let(place, 3 - T.dim), *turn, Barrier()))

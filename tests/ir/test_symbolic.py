@@ -97,7 +97,7 @@ def test_select_chooses_between_sizes(n: int):
         lambda: b.iota((N.dim,), 0, I64),
     ],
 )
-def test_what_cannot_be_followed_is_unknown(make: Callable[[], Value]):
+def test_unsupported_operations_give_unknown_values(make: Callable[[], Value]):
     assert known(make()) is None
 
 

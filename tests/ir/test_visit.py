@@ -44,7 +44,7 @@ def test_statements_come_before_those_that_they_hold():
     assert kinds == ["Let", "Alloc", "For", "Fold", "Fetch", "If", "Store"]
 
 
-def test_what_statements_hold_themselves():
+def test_parts_that_statements_hold_themselves():
     results = [str(list(held(s))) for s in statements(BODY)]
     assert results == [
         "[1 + i]",
@@ -121,7 +121,7 @@ def test_bits_keep_their_type():
     assert Rewrite({I: 0}).expr(flipped) is bitcast(load(POS, 0), Scalar.F32)
 
 
-def test_what_loops_and_folds_say_besides_stays():
+def test_other_fields_of_loops_and_folds_stay():
     other = Buffer("acc.o", Scalar.F32, Space.REGISTER)
     joint = MultiReduction((ACC,), (load(X, I.dim),), (const(0.0, Scalar.F32),), (other,), (load(other, 0),))
     tile = Buffer("tile", Scalar.F32, Space.REGISTER, 4)
@@ -143,6 +143,6 @@ def test_what_loops_and_folds_say_besides_stays():
     )
 
 
-def test_what_statements_change():
+def test_buffers_that_statements_change():
     results = [[b.name for b in written(s)] for s in statements(BODY)]
     assert results == [[], ["acc"], [], ["acc"], [], [], ["y"]]

@@ -42,7 +42,7 @@ kernel "k" p0 0.. < 1 work 32 scratch 0 {
     assert after(TEXT, lambda k: begin(k, M)) == expected
 
 
-def test_what_rows_have_of_their_own_stays_behind_the_sum(after):
+def test_addends_that_differ_between_rows_stay_behind_the_sum(after):
     expected = "no addend of the sums is the same for all rows"
     for other in (
         "sub(acc[0], zero[m1])",
@@ -53,7 +53,7 @@ def test_what_rows_have_of_their_own_stays_behind_the_sum(after):
         assert after(TEXT.replace(SUM, other), lambda k: begin(k, M)) == expected
 
 
-def test_what_is_read_in_two_ways_stays_behind_the_sum(after):
+def test_addends_read_in_two_ways_stay_behind_the_sum(after):
     expected = "no addend of the sums is the same for all rows"
     for other in ("mul(sub(acc[0], zero[n2]), acc[0])", "mul(sub(acc[0], zero[n2]), sub(acc[0], bias[n2]))"):
         assert after(TEXT.replace(SUM, other), lambda k: begin(k, M)) == expected

@@ -86,7 +86,7 @@ kernel "k" p0 0.. < 4 work 1 scratch 256 {
     assert after(BUFFERS + text, lambda k: cache_read(k, names, 64, COSTS)) == expected
 
 
-def test_what_lies_in_memory_as_it_is_wanted_is_not_stored_again(after, names):
+def test_values_in_memory_in_the_right_layout_are_not_stored_again(after, names):
     text = BUFFERS.replace("HALF", "FLOAT") + ROWS.replace("f32(x[64*i1 + r2])", "x[64*i1 + r2]").replace(
         "f32(x[64*i1 + r3])", "x[64*i1 + r3]"
     ).replace("f32(x[64*i1 + i4])", "x[64*i1 + i4]")

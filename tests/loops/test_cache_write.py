@@ -27,7 +27,7 @@ kernel "k" p0 0.. < 1 work 32 scratch 0 {
 """
 
 
-def test_what_is_made_of_the_sums_of_a_tile_has_loops_of_its_own(after, names):
+def test_the_epilogue_of_a_tile_has_separate_loops(after, names):
     expected = """\
 kernel "k" p0 0.. < 1 work 32 scratch 320 {
   for serial m1 0.. < 5 {
@@ -74,7 +74,7 @@ kernel "k" p0 0.. < 1 work 32 scratch 320 {
     assert built == expected
 
 
-def test_sums_that_take_turns_leave_scratch_together(after, names):
+def test_alternating_sums_leave_scratch_together(after, names):
     expected = """\
 kernel "k" p0 0.. < 1 work 32 scratch 640 {
   for serial b1 0.. < 2 {

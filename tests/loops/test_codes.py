@@ -213,7 +213,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
     assert becomes(PLAIN, lambda k: unpack(k, names, ROW)) == expected
 
 
-def test_what_is_copied_is_taken_out_of_words_once(becomes, names):
+def test_copied_codes_are_extracted_from_words_once(becomes, names):
     expected = """\
 kernel "k" p0 0.. < 1 work 1 scratch 512 {
   for serial k3 0.. < 2 {

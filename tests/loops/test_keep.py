@@ -29,7 +29,7 @@ def stored(value):
     return BUFFERS + TEXT.replace("STORED", value)
 
 
-def test_what_is_there_already_is_neither_read_nor_stored(after):
+def test_unchanged_elements_are_neither_read_nor_stored(after):
     expected = """\
 kernel "k" p0 0.. < 1 work 1 scratch 0 {
   for serial i1 0.. < 2 {
@@ -62,5 +62,5 @@ def test_conditions_of_single_elements_stay_choices(after):
     assert after(stored(f"select({here}, {NEW}, {OLD})"), keep) == reason
 
 
-def test_what_is_always_stored_stays(after):
+def test_unconditional_stores_stay(after):
     assert after(stored(NEW), keep) == "it stores no selection"

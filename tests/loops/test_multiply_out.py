@@ -56,7 +56,7 @@ def outcome(kernel, x):
 
 
 @pytest.mark.parametrize("fuses", [True, False])
-def test_rows_of_whole_and_last_turns_are_summed_without_loops(names, fuses):
+def test_rows_of_whole_and_last_iterations_are_summed_without_loops(names, fuses):
     before, after = unrolled(names, fuses=fuses)
     x = np.random.default_rng(0).integers(-8, 8, 360)
     assert list(kernel_faults(after)) == []

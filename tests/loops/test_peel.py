@@ -44,7 +44,7 @@ kernel "k" p0 0.. < 2 work 32 scratch 0 {
 """
 
 
-def test_fewer_turns_have_a_loop_of_their_own(after, names):
+def test_fewer_iterations_have_a_separate_loop(after, names):
     expected = """\
 kernel "k" p0 0.. < 1 work 32 scratch 0 {
   for serial t1 0.. < 2 {
@@ -67,7 +67,7 @@ kernel "k" p0 0.. < 1 work 32 scratch 0 {
     assert built == expected
 
 
-def test_turns_of_an_open_number_come_by_ever_fewer(after, names):
+def test_a_dynamic_number_of_iterations_is_split_into_ever_smaller_blocks(after, names):
     expected = """\
 kernel "k" p0 0.. < 1 work 32 scratch 0 {
   for serial t1 0.. < floordiv(3 + n, 4) {
@@ -99,7 +99,7 @@ kernel "k" p0 0.. < 1 work 32 scratch 0 {
     assert built == expected
 
 
-def test_the_last_turn_of_an_open_number_comes_again(after, names):
+def test_the_last_iteration_of_a_dynamic_number_is_repeated(after, names):
     expected = """\
 kernel "k" p0 0.. < 1 work 32 scratch 0 {
   for serial t1 0.. < floordiv(3 + n, 4) {
@@ -149,7 +149,7 @@ kernel "k" p0 0.. < 2 work 32 scratch 0 {
     assert built == expected
 
 
-def test_whole_turns_are_left_alone(after, names):
+def test_whole_iterations_are_left_unchanged(after, names):
     text = LEFT.replace("min(4, 5 + -4*t1)", "4").replace(" 5 offset", " 8 offset")
     why = after(text, lambda k: peel(k, names, M, 4, mul(T2.dim, 4), 8, Left((1,), False)))
     assert why == "all its turns are there"

@@ -33,7 +33,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
     assert after(BUFFERS + text, share) == expected
 
 
-def test_what_is_cheap_is_computed_again(after):
+def test_cheap_values_are_recomputed(after):
     text = """
 kernel "k" p0 0.. < 1 work 1 scratch 0 {
   for serial i1 0.. < 2 {

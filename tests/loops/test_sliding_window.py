@@ -52,7 +52,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 128 {
     assert after(BUFFERS + text, lambda k: sliding_window(k, names, 16)) == expected
 
 
-def test_what_stands_for_all_rows_is_not_computed_by_each_band(after, names):
+def test_values_for_all_rows_are_not_computed_by_each_band(after, names):
     text = """
 kernel "k" p0 0.. < 1 work 1 scratch 128 {
   for serial i2 0.. < 8 {

@@ -49,6 +49,6 @@ kernel "k" p0 0.. < 1 work 32 scratch 0 {
     assert built == expected
 
 
-def test_what_is_no_loop_is_not_split(after):
+def test_statements_other_than_loops_are_not_split(after):
     why = after(PRODUCT, lambda k: split(k, Sym("o", extent=2), (), 0))
     assert why == "o is not a loop around the kernel's statements"

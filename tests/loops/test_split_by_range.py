@@ -114,7 +114,7 @@ kernel "k" p0 0.. < 8 work 1 scratch 0 {{
     assert split(text) == expected
 
 
-def test_a_position_that_counts_in_steps_turns_where_it_passes(split):
+def test_a_strided_position_changes_its_comparison_where_it_passes(split):
     text = """
 buffer x FLOAT input 40 offset 0
 buffer y FLOAT output 20 offset 0
@@ -138,13 +138,13 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
 
 
 @pytest.mark.parametrize(("most", "is_split"), [(26, False), (30, False), (41, True)])
-def test_what_would_be_long_stays_in_one_piece(split, most, is_split):
+def test_loops_with_too_many_ranges_stay_in_one_piece(split, most, is_split):
     text = split(moved(1, 2, 4, 6, 30, row=40), most=most)  # 27 parts, in ranges 41
     assert (text != "no vector loop compares positions, or its body is long") == is_split
 
 
 @pytest.mark.parametrize("held", ["lt(x[i1], 0.0:f32)", "le(0:i64, index(-1*i2 + 3))"])
-def test_what_turns_otherwise_is_left(split, held):
+def test_other_comparisons_are_left(split, held):
     text = f"""
 buffer x FLOAT input 8 offset 0
 buffer y FLOAT output 32 offset 0

@@ -78,7 +78,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
 
 
 @pytest.mark.parametrize(("old", "new"), [("< 100", "< 32"), ("add x", "max x"), ("f32", "i32")])
-def test_what_is_short_or_loses_nothing_stays(after, names, old, new):
+def test_short_or_exact_sums_stay(after, names, old, new):
     text = (BUFFERS + COLUMNS).replace(old, new)
     if new == "i32":
         text = text.replace("FLOAT", "INT32").replace("0.0:", "0:")

@@ -57,12 +57,12 @@ def test_a_loop_that_is_equal_to_what_an_instruction_computes_is_marked(after):
         ("alloc acc = 0", "alloc acc = 1", "it does not sum dots of several rows and store the sums"),
     ],
 )
-def test_why_a_loop_is_not_what_the_instruction_computes(after, there, other, why):
+def test_the_reason_why_a_loop_does_not_match_the_instruction(after, there, other, why):
     text = TEXT.replace(there, other).replace("input 4096", "input 5000")
     assert after(text, lambda k: tensorize(k, J, I, intrinsic)) == why
 
 
-def test_what_is_made_of_a_tile_overlaps_with_the_next_one(after):
+def test_the_epilogue_of_a_tile_overlaps_with_the_next_tile(after):
     built = after(TEXT, lambda k: overlap(tensorize(k, J, I, intrinsic), overlapped))
     assert "for serial t1 0.. < 4 by amx_overlapped {" in built
 

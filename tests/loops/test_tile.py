@@ -75,7 +75,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
     assert after(BUFFERS + text, lambda k: tile(k, names, STRIPS, lambda v: v.extent)) == expected
 
 
-def test_what_is_read_along_memory_needs_no_strips(after, names):
+def test_contiguous_reads_need_no_strips(after, names):
     text = """
 kernel "k" p0 0.. < 1 work 1 scratch 0 {
   for serial i1 0.. < 20 {

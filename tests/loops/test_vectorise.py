@@ -80,7 +80,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
     assert after(BUFFERS + text, vectorise) == expected
 
 
-def test_what_is_widened_stays_so(after):
+def test_a_vectorised_loop_stays_unchanged(after):
     text = """
 kernel "k" p0 0.. < 1 work 1 scratch 0 {
   for vector i1 0.. < 64 {

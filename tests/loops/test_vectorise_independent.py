@@ -56,13 +56,13 @@ def loops(text):
         "what is folded so far",
     ],
 )
-def test_a_loop_is_widened_where_its_turns_need_nothing_of_one_another(after, lines, kinds):
+def test_a_loop_is_vectorised_if_its_iterations_are_independent(after, lines, kinds):
     begun = ("alloc count1 = 0:i32", "alloc sum1 = 0.0:f32", "for serial i2 0.. < 5 {", *lines, "}")
     built = after(kernel(*begun), vectorise_independent)
     assert built == NEED if kinds == NEED else loops(built) == ["serial", kinds]
 
 
-def test_turns_that_fold_into_a_register_of_their_own_are_lanes(after):
+def test_iterations_that_fold_into_separate_registers_are_lanes(after):
     counted = ("fold count1 add i32(lt(x[i3], x[i2]))", "}", "store y[5*i1 + i2] = f32(count1[0])", "}")
     head = ("alloc sum1 = 0.0:f32", "for serial i2 0.. < 5 {", "alloc count1 = 0:i32")
     built = after(kernel(*head, "for serial i3 0.. < 5 {", *counted), vectorise_independent)

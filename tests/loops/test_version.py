@@ -72,7 +72,7 @@ def test_positions_that_descend_have_no_classes(after):
     assert reason == "no vector loop follows a table of a class"
 
 
-def test_what_is_summed_at_a_time_is_written_once_and_only_where_all_sizes_are_certain(after):
+def test_sums_at_once_are_written_once_and_only_where_all_sizes_are_certain(after):
     tables = Tables()
     tables.table(NEAREST, 200, 300)
     for size, expected in ((256, "pos0.1[i1]"), (255, None)):

@@ -39,11 +39,11 @@ def test_a_counter_that_is_only_taken_apart_becomes_two_loops(after, names):
     assert built == EXPECTED
 
 
-def test_a_factor_that_moves_with_every_turn_leaves_the_loop(names):
+def test_a_factor_that_moves_with_every_iteration_leaves_the_loop(names):
     (kernel,) = parse_kernels(TEXT.replace("x[3*floordiv(i1, 4)", "x[3*floordiv(i1, 4) + mod(i1, 4)"))
     assert whole_turns(kernel, names).reason == "no factor is the same for several contiguous elements"
 
 
-def test_long_turns_leave_the_loop(names):
+def test_long_periods_leave_the_loop(names):
     (kernel,) = parse_kernels(TEXT.replace("(i1, 4)", "(i1, 9)"))
     assert whole_turns(kernel, names).reason == "no factor is the same for several contiguous elements"

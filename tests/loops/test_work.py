@@ -44,7 +44,7 @@ def test_a_piece_that_ends_with_an_open_number_counts_as_the_first_one():
     assert [evaluate(count, {"n": n}) for n in (4, 50)] == [3 * 21, 3 * 21]
 
 
-def test_what_is_known_of_a_tile_stays_known():
+def test_known_facts_about_a_tile_stay_known():
     """A number that a kernel does not count itself, such as the columns of a tile, is not the first
     of any."""
     (kernel,) = parse_kernels(TEXT)

@@ -69,7 +69,7 @@ def test_random_numbers_of_float64_have_its_digits(run, op):
     assert abs(np.corrcoef(x[:-1], x[1:])[0, 1]) < 0.05
 
 
-def test_what_is_kept_in_training_is_float64(run):
+def test_elements_kept_in_training_are_float64(run):
     x, training = np.full((100, 100), 1 / 3), {"t": np.array(True)}
     y, kept = run("Dropout", {"x": x}, {"r": np.float64(0.3)} | training, outputs=2, seed=3)
     np.testing.assert_allclose(y, np.where(kept, x / 0.7, 0), rtol=1e-15)
@@ -103,7 +103,7 @@ def test_nothing_drops_out_but_in_training(run):
     np.testing.assert_array_equal(y, x)
 
 
-def test_what_is_left_in_training_is_larger(run):
+def test_elements_kept_in_training_are_scaled_up(run):
     x, inputs = np.ones((100, 100), np.float32), {"r": np.float32(0.75), "t": np.array(True)}
     y, mask = run("Dropout", {"x": x} | inputs, outputs=2, seed=5)
     np.testing.assert_array_equal(y, mask * np.float32(4))

@@ -90,7 +90,7 @@ def test_lengths_of_a_cache_say_which_keys_there_are(run):
 
 @pytest.mark.parametrize("interleaved", [0, 1])
 @pytest.mark.parametrize("flat", [True, False])
-def test_angles_turn_the_pairs_of_heads(agrees, interleaved, flat):
+def test_angles_rotate_the_pairs_of_heads(agrees, interleaved, flat):
     inputs = {"x": random(2, 5, 24) if flat else random(2, 3, 5, 8)}
     inputs |= {"cos": random(12, 3), "sin": random(12, 3), "ids": RNG.integers(0, 12, (2, 5))}
     more = {"num_heads": 3} if flat else {}
@@ -111,7 +111,7 @@ def engine(node, inputs, opset, threads):
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("causal", [0, 1])
 @pytest.mark.parametrize("size", SIZES)
-def test_what_lies_behind_the_lengths_of_a_cache_reaches_no_row(size, causal, threads):
+def test_elements_past_the_lengths_of_a_cache_reach_no_row(size, causal, threads):
     inputs = {n: random(2, 2, size, 8) for n in "qkv"}
     inputs["q"], inputs["n"] = inputs["q"][:, :, :3], np.int64([max(size // 2, min(3, size)), size])
     node = helper.make_node("Attention", ["q", "k", "v", "", "", "", "n"], ["y"], is_causal=causal)
@@ -126,7 +126,7 @@ def test_what_lies_behind_the_lengths_of_a_cache_reaches_no_row(size, causal, th
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("tokens", [1, 3])
 @pytest.mark.parametrize("size", SIZES[2:])
-def test_what_lies_behind_the_lengths_of_groups_reaches_no_row(size, tokens, threads):
+def test_elements_past_the_lengths_of_groups_reach_no_row(size, tokens, threads):
     """The contents of the cache after the past of each item, before the new tokens are written."""
     inputs = {n: random(2, tokens, m * 8) for n, m in (("q", 4), ("k", 2), ("v", 2))}
     inputs |= {n: random(2, 2, size, 8) for n in ("pk", "pv")}

@@ -131,7 +131,7 @@ def test_heads_attend_to_what_was_kept(same):
 
 @pytest.mark.parametrize("interleaved", [0, 1])
 @pytest.mark.parametrize("ids", [(1,), (2, 5)])
-def test_angles_turn_pairs_of_each_head(same, interleaved, ids):
+def test_angles_rotate_pairs_of_each_head(same, interleaved, ids):
     inputs = {"x": random(2, 5, 16), "ids": RNG.integers(0, 4, ids)}
     same("RotaryEmbedding", inputs, {"cos": random(12, 4), "sin": random(12, 4)}, interleaved=interleaved)
 

@@ -103,7 +103,7 @@ LOOP = """(int64 n, bool go, float[3] x) => (float[3] last, float[T, 3] all) {
 
 @pytest.mark.parametrize("count", [0, 1, 5, -2])
 @pytest.mark.parametrize("go", [True, False])
-def test_a_loop_collects_as_many_as_there_were_turns(count, go):
+def test_a_loop_collects_an_element_per_iteration(count, go):
     last, every = run(LOOP, n=np.array(count), go=np.array(go), x=X[1])
     turns = max(count, 0) if go else 0
     np.testing.assert_array_equal(last, X[1] * (turns + 1))
@@ -148,7 +148,7 @@ def test_a_known_loop_whose_state_grows_is_written_out():
     np.testing.assert_array_equal(run(GROWING, x=X[:1]), np.repeat(X[:1], 4, 0))
 
 
-def test_a_known_loop_whose_turns_decide_sizes_is_written_out():
+def test_a_loop_of_known_length_whose_iterations_determine_sizes_is_unrolled():
     text = """(float[4, 3] x) => (float[1, 3] y) <int64 n = {4}, int64[1] one = {1}, int64[1] zero = {0}> {
         o = Slice(x, zero, one, zero)
         y = Loop (n, , o) <body = b (int64 i, bool c, float[1, 3] s) => (bool d, float[1, 3] t) {
@@ -158,7 +158,7 @@ def test_a_known_loop_whose_turns_decide_sizes_is_written_out():
     np.testing.assert_array_equal(run(text, x=X), X[:1] + X.sum(0, keepdims=True))
 
 
-def test_a_turn_reads_the_slice_that_its_number_says():
+def test_an_iteration_reads_the_slice_of_its_number():
     text = """(int64 n, float[4, 3] x) => (float[1, 3] y, float[T, 1, 3] z)
         <int64[1] one = {1}, int64[1] zero = {0}, float[1, 3] o = {0.0, 0.0, 0.0}> {
         y, z = Loop (n, , o) <body = b (int64 i, bool c, float[1, 3] s) =>
@@ -193,7 +193,7 @@ def test_a_state_keeps_its_shape_not_only_its_volume(turns):
             run(text, w=X.reshape(other), **inputs)
 
 
-def test_what_turns_collect_has_the_declared_shape_not_only_its_volume():
+def test_collected_iterations_have_the_declared_shape_not_only_its_volume():
     text = """(int64 n, float[a, b] x, bool[k] m) => (float[T, 4, 3] y) <bool go = {1}> {
         y = Loop (n, go) <body = b (int64 i, bool c) => (bool d, float[4, 3] t)
             { d = Identity(c)  t = Compress <axis = 1> (x, m) }>

@@ -171,7 +171,7 @@ def test_activations_take_their_parameters(agrees):
     agrees("ThresholdedRelu", x, alpha=2.0)
 
 
-def test_what_is_below_comes_first_where_all_numbers_shrink(run):
+def test_shrink_checks_the_lower_bound_first(run):
     x = np.float32([-3, -0.5, 0.5, 3])
     assert run("Shrink", {"x": x}, lambd=-1.0, bias=2.0).tolist() == [-1, 1.5, 2.5, 1]
 

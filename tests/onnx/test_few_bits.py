@@ -254,7 +254,7 @@ def test_infinities_and_nan_are_where_the_sums_have_them(rows, bits):
 
 
 @pytest.mark.parametrize("rows", [1, 7])
-def test_what_is_not_finite_stays_so_where_rows_are_quantised(rows):
+def test_nonfinite_elements_stay_nonfinite_where_rows_are_quantised(rows):
     w, x = Weights(37, 128, 32), numbers(rows, 128)
     x[0, 3] = np.nan
     x[-1, 40] = np.inf
@@ -608,7 +608,7 @@ def test_the_same_weights_have_one_kernel_however_they_are_spelled(rows, zeros, 
 
 
 @pytest.mark.parametrize(("level", "rows", "asked"), [(0, 1, 10), (0, 6, 10), (4, 1, 10), (0, 16, 20)])
-def test_what_is_made_of_few_rows_serves_many_panels_of_codes(level, rows, asked):
+def test_values_computed_from_few_rows_serve_many_panels_of_codes(level, rows, asked):
     """The kernel prefetches codes and scales of later blocks while the sums of blocks are in registers."""
     w = Weights(4096, 512, 32)
     *_, text = Built.of(model_of([w.node(level)], w.inputs, rows, 512)).kernels()

@@ -170,6 +170,6 @@ def test_a_fault_of_the_parser_is_reported_and_not_thrown(monkeypatch):
         (helper.make_node("LRN", ["x"], ["y"], size=1 << 40), {"x": (1, [1, 4, 2, 2])}, "AR901"),
     ],
 )
-def test_what_would_become_a_layer_for_each_of_many_numbers_is_rejected(node, inputs, message):
+def test_nodes_that_would_become_a_layer_for_each_of_many_numbers_are_rejected(node, inputs, message):
     declared = [helper.make_tensor_value_info(n, dtype, shape) for n, (dtype, shape) in inputs.items()]
     assert problems(model([node], inputs=declared))[0].startswith(f"[{message}]")

@@ -38,7 +38,7 @@ def input_of(columns):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_what_follows_branches_of_different_ranks_is_computed_in_them(name):
+def test_layers_behind_branches_of_different_ranks_are_computed_in_them(name):
     text, possible, refused = MODELS[name]
     model = parser.parse_model(HEAD + text)
     session = anyrt.load(model)
@@ -170,7 +170,7 @@ def test_a_profile_decides_the_rank_of_an_output(columns, shape):
     np.testing.assert_array_equal(x, y)
 
 
-def test_turns_of_a_loop_have_one_rank():
+def test_iterations_of_a_loop_have_one_rank():
     turn = SQUEEZED.replace("z = If", "zs = If")
     text = f"""(float[m, 4, t] x, int64 n, bool go) => (z) {{
       z = Loop(n, go) <body = turn (int64 i, bool c) => (c2, zs) {{ c2 = Identity(c) {turn} }}> }}"""
@@ -178,7 +178,7 @@ def test_turns_of_a_loop_have_one_rank():
         anyrt.load(parser.parse_model(HEAD + text))
 
 
-def test_what_a_function_gives_is_read_with_one_rank():
+def test_the_result_of_a_function_is_read_with_one_rank():
     head = HEAD.replace("]", ', "own": 1]')
     text = f"""{head} (float[m, 4, t] x) => (y) {{ z = own.Part(x) y = Neg(z) }}
       <domain: "own", opset_import: ["": 21]> Part (x) => (z) {{ {SQUEEZED} }}"""

@@ -32,7 +32,7 @@ def test_ends_of_a_slice_may_lie_at_the_end_of_int64(run, dynamic):
     np.testing.assert_array_equal(run("Slice", {"x": X}, inputs, dynamic=dynamic), X[:, 1:, ::-2])
 
 
-def test_what_data_make_long_is_tiled():
+def test_data_dependent_dimensions_are_tiled():
     nodes = [
         helper.make_node("Compress", ["x", "kept"], ["some"], axis=1),
         helper.make_node("Tile", ["some", "times"], ["y"]),

@@ -251,7 +251,7 @@ def test_every_problem_is_reported_without_its_consequences():
     ],
     ids=lambda x: None if isinstance(x, str) else "",
 )  # fmt: skip
-def test_what_is_no_model_is_rejected_by_name(data, message):
+def test_invalid_models_are_rejected_by_name(data, message):
     assert any(re.search(message, p) for p in problems(data))
 
 

@@ -42,7 +42,7 @@ def test_gemm_rounds_the_sum_of_both_products_once(run, dtype):
 
 
 @pytest.mark.parametrize(("op", "gates"), [("RNN", 1), ("GRU", 3), ("LSTM", 4)])
-def test_turns_of_recurrences_round_the_factors_of_their_products_alone(run, op, gates):
+def test_iterations_of_recurrences_round_only_the_factors_of_their_products(run, op, gates):
     shapes = {"x": (6, 2, 9), "w": (1, gates * 5, 9), "r": (1, gates * 5, 5), "b": (1, gates * 10)}
     inputs = {n: halves(*s) for n, s in shapes.items()}
     assert steps(run(op, inputs, hidden_size=5), exact(op, inputs, hidden_size=5)) < 1.2
@@ -88,7 +88,7 @@ def test_layers_of_a_node_show_their_names_and_types(network):
     assert results == [(name, anyrt.float16) for name in ("n", "n.1", "n.2", "n.3")]
 
 
-def test_what_is_marked_inside_of_a_node_changes_no_result(network):
+def test_marks_inside_a_node_change_no_result(network):
     a, b, c = (halves(4, 4) for _ in "abc")
     network.mark_output(network.get_layer(2).get_output(0))
     results = [*engine(network).run(a=a, b=b, c=c).values()]

@@ -61,7 +61,7 @@ def test_a_cache_is_written_round_its_end(agrees, dynamic):
     agrees("TensorScatter", inputs, opset=24, mode="circular", dynamic=dynamic)
 
 
-def test_what_a_condition_holds_for_is_kept(run):
+def test_elements_selected_by_a_condition_are_kept(run):
     x = np.arange(12.0, dtype=np.float32).reshape(3, 4)
     kept = np.array([True, False, True])
     np.testing.assert_array_equal(run("Compress", {"x": x, "kept": kept}, axis=-1), x[:, [0, 2]])

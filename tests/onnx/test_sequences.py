@@ -51,7 +51,7 @@ def test_insertion_is_before_a_position_or_at_the_end(at, order):
 
 @pytest.mark.parametrize(("at", "left"), [("", [A, B]), ("at = {0}", [B, C]), ("at = {-2}", [A, C])])
 @pytest.mark.parametrize(("axis", "new"), [(0, 0), (-1, 0), (0, 1), (1, 1), (-1, 1)])
-def test_what_is_erased_is_not_concatenated(at, left, axis, new):
+def test_erased_elements_are_not_concatenated(at, left, axis, new):
     text = f"""{THREE} => (float[] y) {f"<int64 {at}>" if at else ""} {{ s = SequenceConstruct(a, b, c)
         t = SequenceErase(s{", at" if at else ""})
         y = ConcatFromSequence <axis = {axis}, new_axis = {new}> (t) }}"""

@@ -17,7 +17,7 @@ def model():
 
 
 @pytest.mark.parametrize("form", ["model", "bytes", "file", "plan", "plan's file"])
-def test_what_is_loaded_runs(form, model, tmp_path):
+def test_a_loaded_model_runs(form, model, tmp_path):
     plan = bytes(anyrt.load(model).engine.serialize())
     (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
     (tmp_path / "m.plan").write_bytes(plan)

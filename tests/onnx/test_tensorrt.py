@@ -24,7 +24,7 @@ def close(got, expected, tol=1e-5):
 
 
 @pytest.mark.parametrize("domain", ["", "trt", "com.nvidia"])
-def test_shuffle_turns_reshapes_and_turns(run, domain):
+def test_shuffle_transposes_reshapes_and_transposes(run, domain):
     x = normal(2, 3, 4)
     got = run("TRT_Shuffle", {"x": x}, domain=domain, first_perm=[2, 0, 1], second_perm=[1, 0],
               reshape_dims=[0, -1], zero_is_placeholder=1)  # fmt: skip

@@ -74,7 +74,7 @@ def test_a_window_of_padding_alone_has_no_largest_and_no_mean():
     assert pooled(row, AVERAGE, (1, 1), **counted) == [[[0, 2, 4, 0]]]
 
 
-def test_what_lies_behind_the_padding_is_not_counted():
+def test_elements_past_the_padding_are_not_counted():
     row, up = [[[2, 4, 6, 9]]], {"stride_nd": (1, 2), "padding_mode": PaddingMode.EXPLICIT_ROUND_UP}
     up["average_count_excludes_padding"] = False
     assert pooled(row, AVERAGE, (1, 3), **up) == [[[4, 7.5]]]

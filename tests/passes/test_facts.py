@@ -52,7 +52,7 @@ def test_the_number_that_every_element_is(value, expected):
         *("constant", "negative constant", "divided by a size", "no minus zero"),
     ],
 )
-def test_what_is_never_below_zero(value, expected):
+def test_values_that_are_never_below_zero(value, expected):
     assert has_no_sign(value) is expected
 
 
@@ -63,7 +63,7 @@ def test_a_long_chain_is_not_followed_to_its_end():
     assert not has_no_sign(value)
 
 
-def test_the_root_behind_moves_casts_and_what_keeps_it_from_zero():
+def test_the_root_behind_moves_casts_and_guards_against_zero():
     root = b.map_("sqrt", b.param("v", (2, 1), H))
     form = b.expand(b.cast(b.map_("max", root, b.scalar(1e-3, root)), F), (2, 3))
     assert root_of(form) == root

@@ -40,7 +40,7 @@ def hides(graph):
 
 
 @pytest.mark.parametrize(("mask", "number"), [(None, 0.0), (select, -30.0), (add, -30.0)])
-def test_what_excludes_nothing_hides_nothing(mask, number):
+def test_masks_that_exclude_nothing_hide_nothing(mask, number):
     graph = product(mask, number=number)
     assert hide_values(graph) is graph
 

@@ -100,6 +100,6 @@ LEFT = {
 
 
 @pytest.mark.parametrize("step", LEFT.values(), ids=LEFT)
-def test_what_depends_on_states_stays_inside(step):
+def test_values_that_depend_on_states_stay_inside(step):
     graph = looped(step)
     assert hoist_products(graph) is graph

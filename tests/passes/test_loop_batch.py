@@ -126,14 +126,14 @@ def test_images_that_depend_on_each_other_are_computed_at_once(make):
     assert loop_batch(graph, SMALL) is graph
 
 
-def test_what_caches_hold_is_computed_at_once():
+def test_batches_that_fit_into_caches_are_computed_at_once():
     graph = graph_of(rows)
     assert loop_batch(graph, replace(SMALL, last_bytes=8 * 2 * 4 * 5 * 4)) is graph
     assert loop_batch(graph, replace(SMALL, last_bytes=8 * 2 * 4 * 5 * 4 - 1)) is not graph
 
 
 @pytest.mark.parametrize(("wake", "part"), [(1, 1), (8, 2), (16, None)])
-def test_a_turn_has_work_for_all_cores_and_fits(wake, part):
+def test_an_iteration_has_work_for_all_cores_and_fits(wake, part):
     """An image has 60 products, and an iteration shall have 4 × cores × wake."""
     after = loop_batch(graph_of(rows), replace(SMALL, costs=Costs(wake=wake)))
     assert [v.shape[0] for loop in loops(after) for v in sums(loop.op.body)] == [part] * (part is not None)

@@ -21,7 +21,7 @@ def test_an_exchange_waits_for_the_one_before_it():
     assert printed(*before, f"{last}(v2)", *ends) == [*before, f"{last}(v2, v1)", *ends]
 
 
-def test_what_depends_on_an_exchange_comes_behind_it_anyway():
+def test_values_that_depend_on_an_exchange_follow_it_anyway():
     graph = parse_graph(
         "\n".join(
             [

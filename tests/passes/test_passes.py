@@ -98,7 +98,7 @@ def test_constants_are_folded_to_the_type_that_the_graph_says():
     assert named_blobs(after)["const0"].data.tolist() == [1, 2.5, 3]
 
 
-def test_what_is_only_moved_keeps_the_bits_of_its_nans():
+def test_moved_values_keep_the_bits_of_their_nans():
     bits = np.uint32([0x7F800001, 0xFFC00007, 0x3F800000])
     c = apply(Const(Blob(bits.view(np.float32), DataType.FLOAT), (3,)))
     turned = build.reshape(build.slice_(c, (2,), (3,), (-1,)), (3, 1))
@@ -178,7 +178,7 @@ def test_a_requirement_that_never_holds_is_the_error_it_names():
         requirements(graph)
 
 
-def test_what_is_read_of_a_constant_where_the_run_says_is_not_folded():
+def test_reads_of_a_constant_at_dynamic_positions_are_not_folded():
     at = Sym("k#0", 0, 3)
     k = build.param("k", (1,), DataType.INT64, (at,))
     piece = build.slice_(build.const(np.arange(8.0), DataType.FLOAT), (at.dim,), (3,), (1,))

@@ -49,7 +49,7 @@ def test_a_power_becomes(exponent, expected):
     assert functions(powered(X, exponent)) == expected
 
 
-def test_a_power_of_what_is_never_below_zero_is_a_root():
+def test_a_power_of_a_nonnegative_value_is_a_root():
     variance = b.map_("add", mean(b.map_("mul", X, X), (1,)), b.scalar(1e-5, X))
     assert functions(powered(variance, 0.5)) == ["square", "div", "add", "sqrt"]
     assert functions(powered(b.map_("add", b.map_("abs", X), ROW), 0.5))[-1] == "select"

@@ -29,7 +29,7 @@ def output(value, *operands):
     return result
 
 
-def test_what_a_function_computes_is_rounded():
+def test_results_of_functions_are_rounded():
     assert output(b.map_("exp", X)) == b.map_("to_half", b.map_("exp", X))
     assert output(b.map_("add", X, X)) == b.map_("to_half", b.map_("add", X, X))
 
@@ -39,7 +39,7 @@ def test_functions_that_round_nothing_stay(fn):
     assert output(b.map_(fn, X)) == b.map_(fn, X)
 
 
-def test_what_only_moves_stays():
+def test_moves_stay():
     for value in (b.transpose(X, (1, 0)), b.reshape(X, (8,)), apply(Pad((1, 0), (0, 0), 0.5), X)):
         assert output(value) == value
 
@@ -54,7 +54,7 @@ def test_folds_are_rounded_where_they_compute():
     assert output(b.reduce_("sum", X, (1,))) == b.map_("to_half", b.reduce_("sum", X, (1,)))
 
 
-def test_what_lies_between_the_primitives_of_a_layer_is_float32():
+def test_values_between_the_primitives_of_a_layer_are_float32():
     wide = b.cast(X, FLOAT)
     value = b.map_("mul", b.map_("exp", X), X)
     assert output(value) == b.map_("to_half", b.cast(b.map_("mul", b.map_("exp", wide), wide), HALF))
@@ -79,7 +79,7 @@ def test_constants_that_are_cast_are_rounded():
     assert output(b.map_("max", X, ones)) == b.map_("max", X, b.map_("to_half", ones))
 
 
-def test_what_statements_store_is_rounded_by_the_interpreter_too():
+def test_stores_are_rounded_by_the_interpreter_too():
     graph = Graph((("x", X),), (("y", b.map_("ceil", apply(Scan("sum", 1), X))),))
     assert graph.outputs[0][1] == output(graph.outputs[0][1])
     x = np.float16([[2048, 0.5, 0, 0]] * 2)

@@ -135,6 +135,6 @@ def test_a_factor_is_applied_to_the_reciprocal_unless_that_may_leave_the_range(f
 
 
 @pytest.mark.parametrize("dtype", [DataType.INT32, DataType.DOUBLE])
-def test_what_has_no_multiply_add_stays_a_product_and_a_sum(dtype):
+def test_types_without_multiply_add_keep_the_product_and_the_sum(dtype):
     x = b.param("x", (2, 3), dtype)
     assert functions(b.map_("add", b.map_("mul", x, b.scalar(3, x)), b.scalar(4, x))) == ["mul", "add"]

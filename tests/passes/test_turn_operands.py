@@ -33,7 +33,7 @@ def test_a_long_sum_of_parted_results_reads_its_terms_side_by_side():
     assert (y.op.left, y.shape) == ((1, 2, 0), (128, 4, 2, 16, 2))
 
 
-def test_what_is_transposed_for_a_long_sum_is_stored():
+def test_operands_transposed_for_a_long_sum_are_stored():
     graph = turn_operands(LONG)
     lowered = native.lower(graph, constant_offsets(graph), Sizes({}), machine=REFERENCE)
     assert [x.kind for x in lowered.schedules[0].launches] == ["map", "contraction"]

@@ -75,7 +75,7 @@ def test_matrices_filter_a_row_exactly(m):
 
 
 @pytest.mark.parametrize("m", [2, 4])
-def test_what_transforms_tiles_is_exact_in_float32(m):
+def test_transforms_of_tiles_are_exact_in_float32(m):
     inputs, _, outputs = matrices(m)
     for matrix in (np.kron(inputs, inputs), np.kron(outputs, outputs)):
         np.testing.assert_array_equal(matrix, matrix.astype(np.float32))
@@ -265,7 +265,7 @@ def agree(got, expected):
 
 
 @pytest.mark.parametrize("fn", sorted({*SCALARS} - {"to_fp4", "to_fp8", "to_e8m0", "select"}))
-def test_what_functions_make_of_nan_is_what_is_known_of_them(fn):
+def test_results_of_functions_for_nan_are_as_declared(fn):
     scalar, results = SCALARS[fn], set()
     if not scalar.kinds & {Kind.FLOAT, Kind.DOUBLE}:
         return
@@ -322,14 +322,14 @@ AFTER = {
 
 
 @pytest.mark.parametrize("after", AFTER)
-def test_what_shows_nan_is_computed_in_the_kernel_of_the_convolution(after):
+def test_functions_that_propagate_nan_are_computed_in_the_kernel_of_the_convolution(after):
     attributes, *inputs = AFTER[after]
     kinds = kinds_of(network(after, attributes, inputs))
     assert kinds == ["map", "map", *["contraction"] * 3, "mend"]
 
 
 @pytest.mark.parametrize("after", ["ThresholdedRelu", "Shrink"])
-def test_what_hides_nan_is_a_kernel_of_its_own(after):
+def test_functions_that_hide_nan_are_a_separate_kernel(after):
     assert kinds_of(network(after, {})) == ["map", "map", *["contraction"] * 3, "mend", "map"]
 
 
@@ -463,7 +463,7 @@ def test_transforms_without_loops_are_as_near_float64_as_their_bound(size, tiles
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("place", [(0, 0), (3, 4), (6, 13), (5, 9)])
-def test_what_is_no_number_passes_transforms_without_loops(place, value):
+def test_nan_passes_through_transforms_without_loops(place, value):
     x = numbers(1, 16, 7, 14).astype(np.float32)
     x[0, 5, place[0], place[1]] = value
     got, expected = (two((7, 14), tiles)[0].run(x=x)["y"] for tiles in ("F(4,3)", "off"))

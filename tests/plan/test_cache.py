@@ -55,7 +55,7 @@ def refuse():
     raise AssertionError("must not compile")
 
 
-def test_what_was_put_is_found(cache, warnings):
+def test_stored_entries_are_found(cache, warnings):
     assert cache.get(KEY, SYMBOLS) is None
     cache.put(KEY, CODE)
     assert cache.get(KEY, SYMBOLS) == CODE

@@ -103,7 +103,7 @@ def test_a_fifo_gets_the_bytes(tmp_path):
     assert stat.S_ISFIFO((tmp_path / "fifo").stat().st_mode)
 
 
-def test_what_stdout_leads_to_goes_on(tmp_path):
+def test_writing_to_stdout_continues_its_output(tmp_path):
     lines = "print('a', flush=True); w(Path('/dev/stdout'), [b'b']); print('c')"
     head = "from pathlib import Path; from anyrt.plan.disk import write_atomically as w;"
     with (tmp_path / "log").open("wb") as log:

@@ -44,7 +44,7 @@ def changed(data, **fields):
     return with_header(json.dumps({**json.loads(header), **fields}).encode(), weights)
 
 
-def test_what_is_written_is_read(plan, data):
+def test_written_plans_are_read_back(plan, data):
     file = read_plan(data)
     assert file.plan == plan
     assert bytes(file.weights) == CONTENTS[0].ljust(64, b"\0") + CONTENTS[1].ljust(64, b"\0")

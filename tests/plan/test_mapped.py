@@ -66,7 +66,7 @@ def test_a_mapping_of_the_caller_is_watched_for_its_length(path):
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
-def test_what_is_no_regular_file_is_rejected_without_waiting(tmp_path, make):
+def test_special_files_are_rejected_without_waiting(tmp_path, make):
     make(tmp_path / "odd")
     with pytest.raises(PlanError, match="wanted a regular file"):
         map_file(tmp_path / "odd", "plan")

@@ -120,7 +120,7 @@ def test_the_interpreter_judges_too():
         interpret(judged(), {"x": np.arange(5) - 3})
 
 
-def test_what_is_known_to_be_wrong_is_rejected_while_building():
+def test_conditions_known_to_be_false_are_rejected_while_building():
     x = b.param("x", (5,), I64)
     for number, fine in ((FINE, True), (-4, False)):
         graph = Graph((("x", x),), (("y", apply(Asserted(RULE), x, b.const(np.int64(number), I64))),))

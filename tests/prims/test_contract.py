@@ -55,7 +55,7 @@ def test_sizes_are_those_of_the_labels_that_are_kept(op, args, expected):
         (View((4, 4), (Axis(3, 0, 1, ((1, -2),)),)), (t(F, 9),), "AR114"),
     ],
 )
-def test_what_is_rejected(op, args, code):
+def test_invalid_operands_are_rejected(op, args, code):
     with pytest.raises(AnyrtError, match=code):
         op.infer(args)
 

@@ -39,7 +39,7 @@ def test_the_result_has_the_shape_of_the_indices():
         (1, t(F, 4, 0), t(I32, 4, 3), "AR114"),
     ],
 )
-def test_what_is_rejected(axis, x, at, code):
+def test_invalid_operands_are_rejected(axis, x, at, code):
     with pytest.raises(AnyrtError, match=code):
         Gather(axis).infer((x, at))
 

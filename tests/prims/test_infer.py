@@ -122,7 +122,7 @@ def test_types_of_results(op: Prim, args: tuple[Type, ...], expected: Type):
         (Taps(0, -2, CLAMP), (t(F, 3),), "AR120"),
     ],
 )
-def test_what_rules_reject(op: Prim, args: tuple[Type, ...], code: str):
+def test_rules_reject_invalid_operands(op: Prim, args: tuple[Type, ...], code: str):
     with pytest.raises(AnyrtError) as caught:
         op.infer(args)
     assert caught.value.code == code

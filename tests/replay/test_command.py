@@ -27,12 +27,12 @@ def test_networks_are_listed_by_family_and_case(capsys):
         ),
     ],
 )
-def test_what_cannot_be_meant_is_named(arguments, said):
+def test_invalid_arguments_are_named(arguments, said):
     with pytest.raises(SystemExit, match=said):
         replay.main(arguments)
 
 
-def test_what_was_renewed_is_found_again_and_what_changed_is_named(tmp_path, monkeypatch, capsys):
+def test_renewed_digests_match_and_changes_are_named(tmp_path, monkeypatch, capsys):
     file = tmp_path / "replay.txt"
     monkeypatch.setattr(replay, "FILE", file)
     assert replay.main([*ONE, "--renew"]) == 0

@@ -82,7 +82,7 @@ def test_all_weights_stay_until_a_budget_says_less(engine):
     assert engine.get_weight_streaming_automatic_budget() == LAYERS * BYTES
 
 
-def test_a_loop_has_its_weights_in_every_turn(tmp_path):
+def test_a_loop_has_its_weights_in_every_iteration(tmp_path):
     engine = loaded(plan(Flag.WEIGHT_STREAMING, looped=True))
     expected = engine.run(x=X)["y"]
     engine.weight_streaming_budget_v2 = 0
@@ -138,7 +138,7 @@ def test_weights_that_were_replaced_are_let_go(flags):
         gc.enable()
 
 
-def test_contexts_of_several_threads_take_turns(engine):
+def test_contexts_of_several_threads_run_alternately(engine):
     expected, wrong = engine.run(x=X)["y"], []
     engine.weight_streaming_budget_v2 = 0
 

@@ -117,7 +117,7 @@ def test_taps_of_bytes_count_from_the_first_of_them(dtype, expected):
     assert [k.name for k in lowering.module.tables][1] == expected
 
 
-def test_what_is_shorter_than_a_vector_has_one_version():
+def test_loops_shorter_than_a_vector_have_one_version():
     assert branches(lowered((40, 50), 1, 15)) == []
 
 

@@ -132,11 +132,11 @@ def test_keys_are_copied_once_for_all_tiles_of_a_batch(rows):
     assert [(m.kernel, m.finding) for m in verify(lowered, host(), [{}])] == []
 
 
-def test_what_others_want_of_the_weights_keeps_them_in_memory():
+def test_other_readers_of_the_weights_keep_them_in_memory():
     assert "fused tile" not in {x.kind for x in attention(42, 100, also=True).schedules[0].launches}
 
 
-def test_what_tiles_make_for_another_kernel_is_in_memory_however_large_it_is():
+def test_results_of_tiles_for_another_kernel_are_in_memory_at_any_size():
     machine = replace(SMALL, last_bytes=1 << 12)
     assert verify(attention(42, 100, machine=machine), host(), [{}]) == ()
 
@@ -216,7 +216,7 @@ def test_products_of_one_batch_with_weights_are_not_made_in_tiles():
     assert "fused tile" not in {x.kind for x in lowered.schedules[0].launches}
 
 
-def test_results_of_tiles_lie_as_what_they_are_made_of_where_that_is_another_order():
+def test_results_of_tiles_keep_the_layout_of_their_operands():
     """Rows of a grouped sum over windows have their channels innermost, and so has the result of
     the softmax."""
     x = b.pad(b.param("x", (2, 4, 17, 3), F), (0, 0, 1, 0), (0, 0, 1, 1), 0.0)

@@ -51,7 +51,7 @@ def test_scans_agree_with_the_interpreter(axis, fn, level):
     assert verify(lowering, choose(level), [{N.name: n} for n in (0, 1, 9, 50)]) == ()
 
 
-def test_what_is_read_is_stored_before_unless_it_only_moves_and_what_comes_after_is_not_inlined():
+def test_operands_of_statements_are_stored_unless_they_only_move():
     lowering = lowered(lambda x: b.map_("exp", apply(Scan("sum", 2), b.map_("neg", x))))
     assert [k.name for k in lowering.module.kernels] == ["map", "scan", "map#2"]
     moved = lowered(lambda x: apply(Scan("sum", 1), b.transpose(x, (0, 2, 1))))
@@ -95,7 +95,7 @@ def test_nan_is_foremost_where_there_is_nothing_else_and_zeros_are_equal():
         ]
 
 
-def test_what_is_written_already_is_copied_to_other_outputs_and_between_pieces():
+def test_written_values_are_copied_to_other_outputs_and_between_pieces():
     def joined(x):
         y = apply(Scan("sum", 2), x)
         return b.concat([y, x, y], 1)
@@ -152,7 +152,7 @@ def test_elements_that_are_not_zero_are_found_as_by_the_interpreter(dtype, level
     assert verify(lowering, choose(level), [{N.name: n} for n in (0, 1, 9, 200)]) == ()
 
 
-def test_what_an_output_only_reshapes_is_written_there():
+def test_values_that_an_output_only_reshapes_are_written_there():
     x = b.param("x", (4, 60), DataType.FLOAT)
     built = apply(Scan("sum", 1), x)
     flat = Graph((("x", x),), (("y", b.reshape(built, (2, 120))),), {}, ())

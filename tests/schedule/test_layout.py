@@ -74,7 +74,7 @@ def test_every_element_that_is_kept_has_a_place_of_its_own(layout: Layout):
     assert 0 <= min(where) <= max(where) < layout.entries
 
 
-def test_what_is_repeated_lies_there_once():
+def test_repeated_elements_are_stored_once():
     assert row_major((2, 1, 4)).place((1, 7, 2)) == 6
     assert replace(row_major((2, 1, 4)), halo=((0, 0), (1, 1), (0, 0))).place((1, -1, 2)) == 14
 

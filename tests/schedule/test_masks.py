@@ -88,7 +88,7 @@ def test_infinity_that_is_added_hides_in_every_type(dtype):
     assert findings(lowering) == []
 
 
-def test_rows_without_any_key_are_what_softmax_of_nothing_is():
+def test_rows_without_any_key_are_nan():
     """NaN, in rows next to others that see some keys, and in tiles that see none."""
     mask = np.array(between(20, 60, (1, 1, 40, 100)))
     mask[..., ::3, :] = False
@@ -96,7 +96,7 @@ def test_rows_without_any_key_are_what_softmax_of_nothing_is():
     assert findings(lowered(shown, b.const(mask, BOOL))) == []
 
 
-def test_a_mask_may_say_what_is_hidden():
+def test_a_mask_may_select_hidden_elements():
     lowering = lowered(hidden, b.const(~between(64, 96), BOOL))
     assert "tile.first" in text(lowering)
     assert findings(lowering) == []

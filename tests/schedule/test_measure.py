@@ -20,7 +20,7 @@ def run(seconds: list[float], budget: Budget) -> tuple[list[float] | None, str]:
     return result, order
 
 
-def test_calls_take_turns_and_the_first_round_warms_up():
+def test_calls_alternate_and_the_first_round_warms_up():
     assert run([0.5, 0.5, 4.0, 2.0, 3.0, 8.0], Budget(2, 2, 99.0)) == ([3.0, 2.0], "ababab")
 
 

@@ -80,7 +80,7 @@ def test_of_a_mended_convolution_one_map_is_read_again():
     assert read_again(y, {}) == 64 * 64
 
 
-def test_what_is_read_again_counts_as_far_as_it_is_read():
+def test_reads_that_repeat_count_as_far_as_they_reach():
     y = b.map_("exp", b.param("x", (1, 64, 256, 256), F))
     graph, size = Graph((("x", y.args[0]),), (("y", y),)), 64 * 256 * 256
     past = [nontemporal.past_caches(graph, REFERENCE, {y: n})[y] for n in (0, size // 64, size)]

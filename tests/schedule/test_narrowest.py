@@ -27,7 +27,7 @@ def narrowest_of(*outputs):
     return narrowest(order, readers)
 
 
-def test_codes_are_stored_and_not_what_is_made_of_them():
+def test_codes_are_stored_and_not_values_computed_from_them():
     sums, q = coded()
     y = b.map_("mul", b.cast(q, FLOAT), b.scalar(0.5, b.cast(q, FLOAT)))
     built = narrowest_of(y)
@@ -40,7 +40,7 @@ def test_sums_that_others_read_are_stored_as_they_are():
     assert narrowest_of(q, b.reduce_("sum", sums, (0,))) == {}
 
 
-def test_what_two_contractions_make_belongs_to_neither():
+def test_a_value_of_two_contractions_belongs_to_neither():
     _, p = coded()
     x, w = (apply(Param(n, Type((8, 8), INT8))) for n in "xv")
     other = b.cast(apply(Contract((0, 1), (1, 2), (0, 2), INT32), x, w), INT8)

@@ -34,7 +34,7 @@ MEASURED = Pieces(
 )
 
 
-def test_pieces_are_what_was_measured():
+def test_pieces_equal_the_measured_ones():
     assert pieces(REFERENCE) == MEASURED
 
 
@@ -42,7 +42,7 @@ def test_outputs_are_written_past_the_caches_from_the_size_that_was_measured():
     assert (in_order(REFERENCE), in_tiles(REFERENCE)) == (40 << 20, 16 << 20)
 
 
-def test_costs_are_what_was_measured():
+def test_costs_equal_the_measured_ones():
     assert (REFERENCE.costs.move, REFERENCE.costs.gather, heavy(REFERENCE)) == (6, 4, 8)
 
 

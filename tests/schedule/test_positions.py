@@ -78,7 +78,7 @@ def test_one_position_reached_in_two_ways_is_one():
     assert [there[y] for there in read.values() if y in there] == [1]
 
 
-def test_what_two_views_shift_apart_is_computed_for_each():
+def test_values_that_two_views_shift_apart_are_computed_for_each():
     x = b.param("x", (4, 64), DataType.FLOAT)
     y = b.map_("exp", x)
     read = times(b.map_("add", y, shifted(y, 1)), frozenset(), {})
@@ -98,7 +98,7 @@ def test_borders_inside_borders_are_dearer_than_a_kernel_of_their_own():
     assert instructions(scan(12)) <= 1500  # 2073 if a selection at the border costs nothing
 
 
-def test_what_is_computed_and_gathered_at_several_positions_is_stored_once():
+def test_values_gathered_at_several_positions_are_stored_once():
     x = b.param("x", (40, 64), DataType.FLOAT)
     places = [b.param(f"p{k}", (40, 64), DataType.INT32) for k in range(4)]
     computed = b.map_("tanh", b.map_("exp", x))

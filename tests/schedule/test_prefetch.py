@@ -92,7 +92,7 @@ def test_rows_of_an_item_ask_for_those_of_the_next():
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize("level", [None, Level.AVX2.value, Level.SSE2.value])
 @pytest.mark.parametrize("shape", [(130, 600), (131, 777), (N.dim, 600)])
-def test_nothing_else_comes_of_it(shape, level):
+def test_prefetches_do_not_change_the_results(shape, level):
     lowering = lowered(normalised, shape=shape)
     assert fetches(lowering)
     assert (

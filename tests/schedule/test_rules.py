@@ -44,7 +44,7 @@ def test_kernels_are_within_the_rules_and_their_text_comes_back(op):
 
 
 @pytest.mark.parametrize("folder", ["loops", "schedule", "codegen", "backends"])
-def test_what_makes_code_knows_no_primitive_by_its_class_and_no_setting_of_a_layer(folder):
+def test_code_generation_depends_on_no_class_of_primitives_and_no_setting_of_layers(folder):
     results = set()
     for path in (Path(anyrt.__file__).parent / folder).rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):

@@ -63,7 +63,7 @@ def test_zero_points_that_are_alike_in_one_kernel_and_not_in_another_are_loaded(
     assert loaded(lowered(*(lambda x, k=k: both(x, *k) for k in kinds))) == [3]
 
 
-def test_what_is_the_same_everywhere_stays_a_literal():
+def test_equal_numbers_stay_literals():
     assert loaded(lowered(*(lambda x, s=s: coded(x, s, 5) for s in (0.1, 0.2, 0.3)))) == [1]
     assert loaded(lowered(*[lambda x: coded(x, 0.1, 5)] * 3)) == [0]
 

@@ -71,7 +71,7 @@ def test_rows_on_several_axes_are_copied_and_stored_along_memory():
     assert verify(result, choose(None), [{N.name: n, M.name: m} for n, m in ((9, 5), (0, 4), (3, 90))]) == ()
 
 
-def test_threads_share_ranges_of_positions_of_what_is_long():
+def test_threads_share_ranges_of_positions_of_long_operands():
     extents = [rows((4096, 64), (64,), m).module.kernels[0].var.extent for m in (100, 20000, 40000)]
     assert extents == [16, 3, 1]
 

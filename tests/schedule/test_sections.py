@@ -78,7 +78,7 @@ def test_gates_of_one_step_stay_apart_in_the_kernel_of_all_steps():
     assert kernels(lowered(b.concat(rows, 0), x)) == 1
 
 
-def test_what_reads_all_of_a_tensor_knows_all_of_it():
+def test_readers_of_a_whole_tensor_address_all_of_it():
     x = b.param("x", (6, 30), FLOAT)
     first, last = (b.slice_(x, (t, 0), (1, 30), (1, 1)) for t in (1, 4))
     lowering = lowered(b.map_("add", x, b.map_("mul", first, last)), x)
@@ -94,7 +94,7 @@ def test_elements_that_share_bytes_are_counted_from_the_tensors_first():
     assert walk_of(rows[1].args[0], x) is None
 
 
-def test_what_may_be_empty_is_counted_from_the_tensors_first():
+def test_parts_that_may_be_empty_are_addressed_from_the_start_of_the_tensor():
     some = Sym("x.0", 0, 30)
     x = b.param("x", (some.dim, 6), FLOAT)
     assert walk_of(b.slice_(x, (0, 2), (some.dim, 3), (1, 1)), x) is None

@@ -6,7 +6,7 @@ from anyrt.schedule.cost import Sizes
 N = Sym("x.0", 1, 100)
 
 
-def test_what_counts_an_open_number_is_where_it_usually_is():
+def test_counters_of_dynamic_lengths_have_their_usual_value():
     columns = Sym("columns", extent=N.dim + 1)
     assert Sizes({"x.0": 40, "columns": 20}).turns(Sym("i", extent=columns.dim)) == 20
 

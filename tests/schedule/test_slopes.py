@@ -71,6 +71,6 @@ def test_a_product_picks_repeated_lanes_from_registers_of_large_operands_only(de
     assert verify(lowering, host(), [{}]) == ()
 
 
-def test_what_never_has_elements_needs_no_table():
+def test_tensors_that_are_always_empty_need_no_table():
     assert [bool(lowered(rows, 50, 75).module.tables) for rows in (9, ROWS.dim, 0)] == [True, True, False]
     assert verify(lowered(0, 50, 75), host(), [{}]) == ()

@@ -178,13 +178,13 @@ def test_contractions_without_rows_have_no_stages(sizes):
     assert verify(lowered(graph), host(), [{}]) == ()
 
 
-def test_what_lies_between_is_in_scratch():
+def test_intermediate_values_are_in_scratch():
     kernel = case("odd").schedules[0].launches[0].kernel
     spaces = {b.space for b in buffers_of(kernel.body)}
     assert Space.ARENA not in spaces
 
 
-def test_what_an_item_holds_of_an_attention_is_in_tiles_of_its_own():
+def test_parts_of_an_attention_in_an_item_have_separate_tiles():
     """A projection's rows, and in them for each head tiles of scores, whose mask is read first."""
     kernel = case("mask").schedules[0].launches[0].kernel
     text = print_kernels([kernel])
@@ -214,7 +214,7 @@ def test_a_stage_saves_bytes(dtype, kernels):
     assert len(lowering.schedules[0].launches) == kernels
 
 
-def test_what_others_read_is_no_stage():
+def test_values_with_other_readers_are_no_stage():
     graph = CASES["odd"][0]
     ((_, y),) = graph.outputs
     inner = next(v for v in walk([y]) if v.op == Map("max", F))
@@ -222,7 +222,7 @@ def test_what_others_read_is_no_stage():
     assert "fused tile" not in {x.kind for x in lowered(both).schedules[0].launches}
 
 
-def test_what_all_items_need_is_made_before():
+def test_values_that_all_items_need_are_computed_before():
     """The rows of x · w, but not the whole of u · w, with which each tile is multiplied."""
     x, u = b.param("x", (301, 24), F), b.param("u", (16, 24), F)
     rows, whole = (b.contract("mk,kn->mn", v, const(weights(24, n), F)) for v, n in ((x, 16), (u, 20)))
@@ -289,11 +289,11 @@ def projected(batch, heads, rows, keys, size):
         (projected(1, 12, 512, 512, 64), 2),
     ],
 )
-def test_the_price_takes_what_was_measured_to_be_faster(graph, kernels):
+def test_the_cost_model_selects_the_form_that_was_measured_to_be_faster(graph, kernels):
     assert len(lowered(graph, REFERENCE).schedules[0].launches) == kernels
 
 
-def test_what_a_mask_excludes_stays_hidden_in_an_item():
+def test_masked_elements_stay_hidden_in_an_item():
     """NaN among the values of keys that no row sees."""
     graph, (sizes,) = CASES["mask"]
     inputs = random_inputs(graph, sizes)
@@ -320,7 +320,7 @@ def by_tiles_of_images(graph):
     return native.lower(graph, constant_offsets(graph), Sizes({}), machine=SMALL, strategies=strategies)
 
 
-def test_what_is_mended_is_made_as_a_whole():
+def test_recomputed_values_are_computed_as_a_whole():
     """Two convolutions of 3 × 3 in tiles, in sequence: NaN results are recomputed from windows."""
     x = y = b.param("x", (4, 32, 48, 48), F)
     for _ in range(2):
@@ -346,6 +346,6 @@ def test_a_convolution_by_tiles_leaves_their_stages_to_others():
     assert verify(built, host(), [{}]) == ()
 
 
-def test_what_the_second_cache_holds_between_two_kernels_is_no_stage():
+def test_values_that_stay_in_the_second_cache_between_two_kernels_are_no_stage():
     lowering = lowered(CASES["odd"][0], machine=REFERENCE)
     assert [x.kind for x in lowering.schedules[0].launches] == ["window", "contraction"]

@@ -68,13 +68,13 @@ def test_steps_that_do_not_apply_say_why():
     assert steps["non-temporal stores"] == Fail("its results fit the caches")
 
 
-def test_what_is_written_past_the_caches_is_marked_last():
+def test_nontemporal_stores_are_marked_last():
     lowering = lowered(lambda x: b.transpose(x, (1, 0)), (N.dim, 4096))
     step = lowering.schedule.trace(lowering.schedule.launches[0])[-1]
     assert (step.step, "nontemporal" in print_kernels([step.result])) == ("non-temporal stores", True)
 
 
-def test_of_what_one_item_holds_each_kernel_is_shown_and_then_all_of_them():
+def test_each_kernel_of_an_item_is_shown_and_then_all_of_them():
     q, k, v = (b.param(n, (8, 128, 16), DataType.FLOAT) for n in "qkv")
     e = b.map_("exp", b.contract("bmd,bnd->bmn", q, k))
     y = b.contract("bmn,bnd->bmd", b.map_("div", e, b.reduce_("sum", e, (2,))), v)

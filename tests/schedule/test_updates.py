@@ -65,7 +65,7 @@ def test_an_update_is_written_where_its_input_lies(dtype):
     assert verify(low, host(), [{}]) == ()
 
 
-def test_only_what_is_new_is_stored():
+def test_only_new_elements_are_stored():
     low = lowered(written(DataType.FLOAT))
     (launch,) = low.schedule.launches
     assert launch.kind == "update"
@@ -74,12 +74,12 @@ def test_only_what_is_new_is_stored():
     assert {x.buffer.name for x in loads_of(stores([loop]))} == {"in_n"}
 
 
-def test_what_is_new_is_folded_once_and_not_for_each_element_that_stays():
+def test_new_elements_are_folded_once_and_not_for_each_element_that_stays():
     launches = lowered(written(DataType.FLOAT, terms=3)).schedule.launches
     assert [x.kind for x in launches] == ["reduction", "update"]
 
 
-def test_what_has_memory_of_its_own_is_copied():
+def test_tensors_with_separate_memory_are_copied():
     low = lowered(written(DataType.FLOAT, ()))
     (launch,) = low.schedule.launches
     assert launch.kind == "map"

@@ -58,7 +58,7 @@ def test_an_operand_that_only_provides_a_size_meets_no_other():
     ]
 
 
-def test_what_a_reshape_asks_for_may_exclude_that_sizes_are_equal():
+def test_requirements_of_a_reshape_may_exclude_equal_sizes():
     assert [v.guard for v in versions(sums(Sym("x.0", 2, 8), Sym("y.0", 1, 2), (2, 6)))] == [1]
 
 

@@ -61,7 +61,7 @@ def busy(engine, batcher):
     return first
 
 
-def test_what_waits_is_joined_and_answered_in_its_own_sizes(new_batcher):
+def test_waiting_requests_are_joined_and_answered_in_their_own_sizes(new_batcher):
     engine, batcher, statistics = new_batcher(max_batch_size=8)
     busy(engine, batcher)
     answers = [batcher.submit(rows(n, value=n)) for n in (1, 2, 3)]
@@ -139,7 +139,7 @@ def test_a_full_queue_rejects(new_batcher):
     assert refusal.value.reason is Reason.BUSY
 
 
-def test_what_is_late_or_cancelled_is_not_run(new_batcher):
+def test_late_or_cancelled_requests_are_not_run(new_batcher):
     engine, batcher, _ = new_batcher()
     busy(engine, batcher)
     late, gone, good = batcher.submit(rows(2), 0.01), batcher.submit(rows(3)), batcher.submit(rows(4))
@@ -153,7 +153,7 @@ def test_what_is_late_or_cancelled_is_not_run(new_batcher):
     assert engine.rows == [1, 4]
 
 
-def test_closing_answers_what_waits_and_rejects_what_comes(new_batcher):
+def test_closing_answers_waiting_requests_and_rejects_new_ones(new_batcher):
     engine, batcher, _ = new_batcher()
     first, second = busy(engine, batcher), batcher.submit(rows(2))
     engine.gate.set()

@@ -177,7 +177,7 @@ def test_repository_is_read_only_by_default(kind, serving, repository):
 
 
 @BOTH
-def test_what_is_not_supported_is_rejected_by_name(kind, serving, neg):
+def test_unsupported_features_are_rejected_by_name(kind, serving, neg):
     with client(kind, serving(neg)) as c:
         with pytest.raises(Exception, match="sequence"):
             c.infer("neg", [input_of(kind)], sequence_id=7)

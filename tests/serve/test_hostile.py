@@ -182,7 +182,7 @@ def test_huge_headers_and_broken_http_are_rejected(serving, neg):
     assert is_well(server)
 
 
-def test_slow_clients_are_sent_away_and_hold_nobody_up(serving, neg):
+def test_slow_clients_are_disconnected_and_delay_no_others(serving, neg):
     server = serving(neg, "--slow-seconds", 1)
     post = b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n" % INFER.encode()
     slow = [
@@ -318,7 +318,7 @@ def test_killed_under_load_every_answer_is_right_or_an_error(serving, neg):
     assert not wrong
 
 
-def test_sigterm_answers_what_is_inside(serving, neg):
+def test_sigterm_completes_running_requests(serving, neg):
     server = serving(neg, "--max-batch-size", 8, "--batch-delay-us", 1_500_000)
     responses = []
     threads = [threading.Thread(target=lambda: responses.append(ask(server, data=body()))) for _ in range(4)]

@@ -56,6 +56,6 @@ def test_policies_of_versions_are_distinguished():
         ("max_batch_size: ", "config.pbtxt"),
     ],
 )
-def test_what_is_not_supported_is_named(text, named):
+def test_errors_name_unsupported_fields(text, named):
     with pytest.raises(ArgumentError, match=named):
         read_settings(text, "m")

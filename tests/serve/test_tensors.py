@@ -92,7 +92,7 @@ def test_json_is_flat_or_nested():
         [True] * 6,
     ],
 )
-def test_json_that_is_no_such_array_is_rejected(data):
+def test_json_of_another_shape_or_type_is_rejected(data):
     assert refusal(decode_json, X, (2, 3), data)[0] is Reason.BAD
 
 
