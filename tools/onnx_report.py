@@ -191,29 +191,33 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="number of processes, for all tests (default: 1)")
     parser.add_argument("--markdown", type=Path, help="with --jobs: write the page to this file")
     parser.add_argument("-v", action="store_true", help="show failures")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     warnings.simplefilter("ignore")
-    first, step = map(int, asked.part.split("/"))
-    if asked.jobs > 1:
-        results = _parts(asked.jobs, asked.ort)
-        _told(results, asked.ort)
-        if asked.markdown:
-            write_text(asked.markdown, page(results))
+    first, step = map(int, options.part.split("/"))
+    if options.jobs > 1:
+        results = _parts(options.jobs, options.ort)
+        _print_counts(results, options.ort)
+        if options.markdown:
+            write_text(options.markdown, page(results))
         return
     results = []
     for number, test in enumerate(tests()):
-        if number % step != first or asked.only not in test.name or (asked.op and asked.op not in test.ops):
+        if (
+            number % step != first
+            or options.only not in test.name
+            or (options.op and options.op not in test.ops)
+        ):
             continue
-        result = judged(test, asked.ort)
+        result = judged(test, options.ort)
         results.append(result)
-        if asked.v and result.anyrt != "pass":
+        if options.v and result.anyrt != "pass":
             print(f"{result.name}: {result.anyrt}", flush=True)
-    _told(results, asked.ort)
-    if asked.json:
-        write_text(Path(asked.json), json.dumps([asdict(r) for r in results]))
+    _print_counts(results, options.ort)
+    if options.json:
+        write_text(Path(options.json), json.dumps([asdict(r) for r in results]))
 
 
-def _told(results: list[Result], ort: bool) -> None:
+def _print_counts(results: list[Result], ort: bool) -> None:
     ours, theirs = (sum(getattr(r, who) == "pass" for r in results) for who in ("anyrt", "ort"))
     print(f"{ours} of {len(results)} pass" + (f"; ONNX Runtime: {theirs}" if ort else ""))
 

@@ -41,7 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("\n".join(names))
         return 0
     began = time.monotonic()
-    result = _beside(options, names, machines) if options.old else _held(options, names, machines)
+    compare = _compare_trees if options.old else _compare_with_file
+    result = compare(options, names, machines)
     print(f"{len(names)} networks for {len(machines)} machines in {time.monotonic() - began:.0f} s")
     return result
 
@@ -76,7 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _held(options: argparse.Namespace, names: Sequence[str], machines: Sequence[str]) -> int:
+def _compare_with_file(options: argparse.Namespace, names: Sequence[str], machines: Sequence[str]) -> int:
     """Compare the digests of this tree with those of the file."""
     results = {a.row.key: a.row for a in work.answers(ROOT, names, machines, options.jobs)}
     known = rows.read(FILE.read_text(), FILE.name) if FILE.exists() else {}
@@ -91,7 +92,7 @@ def _held(options: argparse.Namespace, names: Sequence[str], machines: Sequence[
     return 0 if options.renew else 1
 
 
-def _beside(options: argparse.Namespace, names: Sequence[str], machines: Sequence[str]) -> int:
+def _compare_trees(options: argparse.Namespace, names: Sequence[str], machines: Sequence[str]) -> int:
     """Compare this tree with another one, and print the differences."""
     with trees.source_tree(options.old) as old:
         before, after = (
@@ -110,9 +111,9 @@ def _show(old: Path, names: Sequence[str], machines: Sequence[str], llvm: bool) 
     """Print how the kernels of networks differ."""
     both = (work.answers(tree, names, machines, 1, texts=True) for tree in (old, ROOT))
     for before, after in zip(*both, strict=True):
-        said = rows.difference(before.row, after.row)
-        if said:
-            print(f"\n=== {before.network}, {before.machine}: {said}")
+        difference = rows.difference(before.row, after.row)
+        if difference:
+            print(f"\n=== {before.network}, {before.machine}: {difference}")
             print("\n".join(trees.diff(before, after, llvm)), flush=True)
 
 

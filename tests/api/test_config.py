@@ -107,7 +107,7 @@ def test_kept_settings_change_no_plan_but_for_what_the_plan_keeps(builder):
     assert plans[0] == plans[1]
 
 
-# ---- what goes into the plan -----------------------------------------------------------------------------
+# ---- settings in the plan --------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -101,7 +101,7 @@ def test_every_file_is_written_by_the_one_function():
     assert results == WRITERS
 
 
-# Examples, and files that do not lie in a directory of the user's.
+# Examples, and files outside the user's directories.
 WRITERS = [
     'api/building/builder.py: Path("net.plan").write_bytes(plan)',
     'api/building/calibrators.py: Path("net.calib").write_bytes(cache)',

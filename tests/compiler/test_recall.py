@@ -60,7 +60,7 @@ def refuse(*args):
     raise AssertionError("a graph was changed")
 
 
-# ---- the same ------------------------------------------------------------------------------------
+# ---- equal requests ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("columns", [1, 3, 64, 100, 4000])
@@ -95,7 +95,7 @@ def test_a_repeated_build_reports_its_origin():
     assert ", from the cache: 1 kernel for 1 layer" in lines[-1][1]
 
 
-# ---- others --------------------------------------------------------------------------------------
+# ---- other requests ------------------------------------------------------------------------------
 
 
 OTHERS = {
@@ -144,7 +144,7 @@ def test_tuned_or_verified_builds_are_not_reused(settings, monkeypatch):
         native.build(request)
 
 
-# ---- what is missing or damaged ------------------------------------------------------------------
+# ---- missing and damaged entries -----------------------------------------------------------------
 
 
 def test_much_that_was_computed_is_not_kept(monkeypatch):

@@ -144,7 +144,7 @@ def _own_cache_and_the_usual_machine(tmp_path_factory):
         yield
 
 
-# ---- what is chosen --------------------------------------------------------------------------------------
+# ---- selected tactics ------------------------------------------------------------------------------------
 
 
 @pytest.mark.sampled(2)
@@ -225,7 +225,7 @@ def test_versions_for_equal_and_other_sizes_are_cut_alike():
     ]
 
 
-# ---- what is remembered ----------------------------------------------------------------------------------
+# ---- timing caches ---------------------------------------------------------------------------------------
 
 
 def test_tactics_in_the_timing_cache_are_not_measured():
@@ -292,7 +292,7 @@ def test_a_build_without_timing_cache_neither_reads_nor_writes_it():
     assert apart.timings == known.timings
 
 
-# ---- what the plan holds ---------------------------------------------------------------------------------
+# ---- plans -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -384,7 +384,7 @@ def test_a_trial_takes_memory_of_an_earlier_one_where_that_is_large_enough():
     assert [third.blocks[n] is kept[n] for n in ("tensor x", "tensor y", "scratch")] == [True, True, False]
 
 
-# ---- what stops it ---------------------------------------------------------------------------------------
+# ---- limits and cancellation -----------------------------------------------------------------------------
 
 
 def test_a_build_is_cancelled_between_two_measurements():

@@ -84,7 +84,7 @@ N = Sym("x.0", 1, 30)
 FLOAT = DataType.FLOAT
 
 
-# ---- what networks are typically made of ------------------------------------------------------
+# ---- typical networks -------------------------------------------------------------------------
 
 
 def normalised(dice, x):

@@ -344,7 +344,7 @@ def test_blocks_may_be_named_for_more_columns_than_there_are():
     Weights(21, 100, 32).ordered(order).agrees(numbers(3, 100))
 
 
-# ---- what is kept ---------------------------------------------------------------------------------
+# ---- constants of plans ---------------------------------------------------------------------------
 
 
 def built(w, level=0, rows=1):
@@ -372,7 +372,7 @@ def test_plans_hold_codes_and_one_kernel_reads_them(bits, zeros, rows):
     assert len(kernels) == 1
 
 
-# ---- what is refused ------------------------------------------------------------------------------
+# ---- rejected operands ----------------------------------------------------------------------------
 
 
 def refused(w, code, *words, attributes=(), x=None):

@@ -24,7 +24,7 @@ from tests.ops.telling import telling
 from tests.sampling import FUZZ, sample
 
 CHUNK = 12  # cases in one test, so that workers share them well
-# One in so many of the chosen cases runs; static sizes run the same kernels with fewer variables.
+# A fraction of the selected cases runs; static sizes run the same kernels with fewer variables.
 STRIDE = {True: 24, False: 120}
 GUARD = 256  # bytes around each tensor that must not change
 CASES = [

@@ -173,7 +173,7 @@ def lowered(op: Prim, types: Sequence[Type], arrays: Sequence[Array], sizes: Map
     grid = dict(zip((s.name for s in index), np.indices(shape, np.int64), strict=True))
     fixed = {name: np.full(shape, v) for name, v in sizes.items()}
     feeds = {b.name: x.reshape(-1) for b, x in zip(buffers, arrays, strict=True)}
-    if any(x.size == 0 for x in arrays):  # what a select discards is read from an empty array otherwise
+    if any(x.size == 0 for x in arrays):  # a select would read the empty operand
         feeds = {name: x if x.size else np.zeros(1, x.dtype) for name, x in feeds.items()}
     return np.broadcast_to(evaluate(body, feeds, grid | fixed), shape)
 

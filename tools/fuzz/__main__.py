@@ -160,15 +160,15 @@ def main() -> int:
     parser.add_argument("--cases", help="try seeds of this part only, in this process")
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--last", type=int, default=1)
-    asked = parser.parse_args()
-    if asked.cases:
-        cases(asked.cases, asked.first, asked.last)
+    options = parser.parse_args()
+    if options.cases:
+        cases(options.cases, options.first, options.last)
         return 0
-    parts = asked.parts.split(",")
+    parts = options.parts.split(",")
     if "nnsmith" in parts and importlib.util.find_spec("nnsmith") is None:
         print("nnsmith is not installed; its models are skipped (pip install 'nnsmith[onnx]')")
         parts.remove("nnsmith")
-    return 1 if fuzz(parts, asked.seconds) else 0
+    return 1 if fuzz(parts, options.seconds) else 0
 
 
 if __name__ == "__main__":

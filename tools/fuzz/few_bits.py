@@ -107,7 +107,7 @@ def _is_endless(case: Case, result: Mismatch) -> bool:
     return case.level == 4 and at is not None and "inf" in at.got and at.expected.startswith("nan")
 
 
-def _on(machine: str) -> AbstractContextManager[Any]:  # Any: what is entered is not asked
+def _on(machine: str) -> AbstractContextManager[Any]:  # Any: the type of the context does not matter
     """Replace the processor of this machine by this one."""
     if machine == "neon":
         return emulated.emulated(emulated.SDOT)

@@ -66,7 +66,7 @@ def quick(networks: Sequence[Network]) -> list[Network]:
     return [n for n in networks if n.name in chosen]
 
 
-def _asked(describe: Callable[..., Any], *arguments: object) -> BuildRequest:  # Any: objects of the API
+def _request(describe: Callable[..., Any], *arguments: object) -> BuildRequest:  # Any: objects of the API
     _, network, config = describe(*arguments)
     return request_of(network, config)
 
@@ -88,14 +88,14 @@ def _contractions() -> Iterator[Network]:
 
 
 def _of_case(suite: Suite, case: Any, label: str = "") -> Callable[[], BuildRequest]:
-    return lambda: _asked(described, suite.language.blank(case, THREADS), label)
+    return lambda: _request(described, suite.language.blank(case, THREADS), label)
 
 
 def _opened() -> Iterator[Network]:
     for case in opened.ALL:
 
         def request(case: Any = case) -> BuildRequest:
-            return _asked(opened.described, case.cases, THREADS)
+            return _request(opened.described, case.cases, THREADS)
 
         yield Network(f"open/{case.name}", f"open, {type(case.forms[0]).__name__}", request)
 
@@ -110,7 +110,7 @@ def _built() -> Iterator[Network]:
     for name, size in BUILT:
 
         def request(name: str = name, size: int = size) -> BuildRequest:
-            return _asked(network_of, name, size, THREADS)
+            return _request(network_of, name, size, THREADS)
 
         yield Network(f"build/{name}_{size}", "build", request, f"{name} {size}")
 
@@ -119,7 +119,7 @@ def _random() -> Iterator[Network]:
     for seed in range(SEEDS):
 
         def layers(seed: int = seed) -> BuildRequest:
-            return _asked(network_of, "random_network", seed, THREADS)
+            return _request(network_of, "random_network", seed, THREADS)
 
         def graph(seed: int = seed) -> BuildRequest:
             return random_graphs.request(seed, MOST_LAYERS, *OPEN)

@@ -85,13 +85,13 @@ def difference(old: Row | None, new: Row | None) -> str:
     if old is None or new is None:
         return "has no line yet" if old is None else "is no longer lowered"
     if old.refused or new.refused:
-        return f"was {_made(old)}, is {_made(new)}"
+        return f"was {_outcome(old)}, is {_outcome(new)}"
     if old.count != new.count:
         return f"{old.count} kernels became {new.count}"
     return "loops" if old.loops != new.loops else "LLVM text, of the same loops"
 
 
-def _made(row: Row) -> str:
+def _outcome(row: Row) -> str:
     return f"refused ({row.refused})" if row.refused else "lowered"
 
 
@@ -99,11 +99,11 @@ def changes(old: Mapping[tuple[str, str], Row], new: Mapping[tuple[str, str], Ro
     """A line for each network whose rows differ: the change, and the machines."""
     results: dict[str, dict[str, list[str]]] = {}
     for network, machine in sorted({*old, *new}):
-        said = difference(old.get((network, machine)), new.get((network, machine)))
-        if said:
-            results.setdefault(network, {}).setdefault(said, []).append(machine)
+        change = difference(old.get((network, machine)), new.get((network, machine)))
+        if change:
+            results.setdefault(network, {}).setdefault(change, []).append(machine)
     return [
-        f"{network}: " + "; ".join(f"{said} ({', '.join(on)})" for said, on in what.items())
+        f"{network}: " + "; ".join(f"{change} ({', '.join(on)})" for change, on in what.items())
         for network, what in results.items()
     ]
 

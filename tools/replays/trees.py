@@ -31,8 +31,8 @@ def source_tree(name: str) -> Iterator[Path]:
         return
     process = subprocess.run(["git", "archive", name, *PARTS], cwd=ROOT, capture_output=True, check=False)
     if process.returncode:
-        said = process.stderr.decode().strip()
-        raise SystemExit(f"--old {name}: got {said!r}, wanted a folder with src/, or a commit")
+        error = process.stderr.decode().strip()
+        raise SystemExit(f"--old {name}: got {error!r}, wanted a folder with src/, or a commit")
     with tempfile.TemporaryDirectory() as folder:
         with tarfile.open(fileobj=io.BytesIO(process.stdout)) as files:
             files.extractall(folder, filter="data")

@@ -64,13 +64,13 @@ def answers(
     in order, as each is computed."""
     if jobs == 1:
         with _process(tree, machines, texts) as child:
-            yield from _asked(child, deque(names))
+            yield from _results(child, deque(names))
         return
     todo = deque(names)
 
     def share() -> list[Answer]:
         with _process(tree, machines, texts) as child:
-            return list(_asked(child, todo))
+            return list(_results(child, todo))
 
     with ThreadPoolExecutor(jobs) as pool:
         for built in [pool.submit(share) for _ in range(jobs)]:
@@ -91,7 +91,7 @@ def _process(tree: Path, machines: Sequence[str], texts: bool) -> subprocess.Pop
     )
 
 
-def _asked(child: subprocess.Popen[str], todo: deque[str]) -> Iterator[Answer]:
+def _results(child: subprocess.Popen[str], todo: deque[str]) -> Iterator[Answer]:
     """The results of a process, until the queue is empty."""
     assert child.stdin is not None, "a pipe was asked for"
     assert child.stdout is not None, "a pipe was asked for"
