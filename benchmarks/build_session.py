@@ -89,10 +89,7 @@ WAYS: dict[Kind, Callable[[Row, Order], Outcome]] = {
     Kind.ELSEWHERE: _elsewhere,
     Kind.WEIGHTS: _weights,
 }
-SEEDED = {
-    Kind.RANDOM_LAYERS: Job("build", "random_network"),
-    Kind.RANDOM_PRIMITIVES: Job("graph"),
-}
+SEEDED = {Kind.RANDOM_LAYERS: Job("build", "random_network"), Kind.RANDOM_PRIMITIVES: Job("graph")}
 
 
 def _random(row: Row, order: Order) -> Built:
@@ -127,11 +124,7 @@ def child(job: Job, order: Order, cache: Path) -> Outcome:
         command = [sys.executable, "-m", "benchmarks.building", json.dumps(asdict(job)), str(result)]
         with errors.open("wb") as file:
             process = subprocess.Popen(
-                command,
-                env=_environment(order, cache),
-                stdout=file,
-                stderr=file,
-                start_new_session=True,
+                command, env=_environment(order, cache), stdout=file, stderr=file, start_new_session=True
             )
         try:
             status = _ended(process, result, order.timeout_s)

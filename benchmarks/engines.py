@@ -1,4 +1,4 @@
-"""Engines of whole networks, through the public API of whichever AnyRT is imported.
+"""Engines through the public API of whichever AnyRT is imported: described, built, loaded, bound to memory.
 
 plan = described("residual", 3, threads=2)()
 way = bound(plan)
@@ -6,8 +6,9 @@ way = bound(plan)
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -17,19 +18,21 @@ from benchmarks import networks, random_networks
 from benchmarks.peers import Cannot, Way
 from benchmarks.values import Array, memory
 
-OPEN = (1, 4, 8)  # smallest, usual and largest of every open size
+OPEN = (1, 4, 8)  # minimum, optimum and maximum of every dynamic dimension
 SWITCH = "check_weights"  # the attribute of a Runtime that says whether loading verifies them
+
+Described: TypeAlias = tuple[trt.Builder, trt.INetworkDefinition, trt.IBuilderConfig]
 
 
 class Log(trt.ILogger):
-    """Keeps errors."""
+    """A logger that keeps errors."""
 
     def __init__(self) -> None:
         trt.ILogger.__init__(self)
         self.lines: list[str] = []
 
     def log(self, severity: Severity, msg: str) -> None:
-        """Keep what is an error."""
+        """Keep the message if it is an error."""
         if severity <= trt.ILogger.ERROR:
             self.lines.append(msg)
 
@@ -37,26 +40,33 @@ class Log(trt.ILogger):
 LOG = Log()
 
 
-def described(name: str, size: int, threads: int) -> Callable[[], bytes]:
-    """A network with its configuration, ready to be built."""
-    builder, network, config = network_of(name, size, threads)
-
-    def ask() -> bytes:
-        plan = builder.build_serialized_network(network, config)
-        assert plan is not None, "; ".join(LOG.lines)
-        return bytes(plan)
-
-    return ask
-
-
-def network_of(
-    name: str, size: int, threads: int
-) -> tuple[trt.Builder, trt.INetworkDefinition, trt.IBuilderConfig]:
-    """A network with its configuration."""
-    describe: networks.Network = getattr(networks, name, None) or getattr(random_networks, name)
+def empty(threads: int | None = None, flags: int = 0) -> Described:
+    """A network without layers, with its builder and a configuration for a number of threads (default: of the machine)."""
     builder = trt.Builder(LOG)
-    network, config = builder.create_network(), builder.create_builder_config()
-    config.num_threads, config.verify = threads, "off"
+    network, config = builder.create_network(flags), builder.create_builder_config()
+    config.num_threads = threads
+    return builder, network, config
+
+
+def built(description: Described) -> trt.IHostMemory:
+    """The plan of a network."""
+    builder, network, config = description
+    plan = builder.build_serialized_network(network, config)
+    assert plan is not None, "; ".join(LOG.lines)
+    return plan
+
+
+def described(name: str, size: int, threads: int) -> Callable[[], bytes]:
+    """A network of networks.py or random_networks.py, ready to be built."""
+    description = network_of(name, size, threads)
+    return lambda: bytes(built(description))
+
+
+def network_of(name: str, size: int, threads: int) -> Described:
+    """A network of networks.py or random_networks.py, with its configuration."""
+    describe: networks.Network = getattr(networks, name, None) or getattr(random_networks, name)
+    builder, network, config = empty(threads)
+    config.verify = "off"
     output = describe(network, size)
     output.name = "y"
     network.mark_output(output)
@@ -69,7 +79,7 @@ def network_of(
 
 
 def engine_of(plan: object, verified: bool = True) -> trt.ICudaEngine:
-    """A plan, loaded."""
+    """The engine of a plan: bytes of any kind, or a file."""
     runtime = trt.Runtime(LOG)
     if not verified:
         if SWITCH not in dir(runtime):
@@ -80,17 +90,25 @@ def engine_of(plan: object, verified: bool = True) -> trt.ICudaEngine:
     return engine
 
 
+def bind(context: Any, arrays: Mapping[str, Array]) -> Callable[[], object]:  # Any: a context
+    """The call that runs an inference on these arrays, by names of tensors. The caller keeps the arrays: the
+    engine knows their addresses only."""
+    for name, array in arrays.items():
+        assert context.set_tensor_address(name, array.ctypes.data), f"{name}: the address is rejected"
+    return partial(context.execute_async_v3, 0)
+
+
 def bound(plan: bytes) -> Way:
-    """An engine with memory for all of its tensors, random numbers in them."""
+    """The engine of a plan with memory for all of its tensors, random numbers in them."""
     engine, random = engine_of(plan), np.random.default_rng(7)
-    context, held = engine.create_execution_context(), dict[str, Array]()
+    context = engine.create_execution_context()
     assert context is not None, "no context"
-    for name in engine:
-        shape, dtype = (
-            tuple(engine.get_tensor_shape(name)),
-            np.dtype(trt.nptype(engine.get_tensor_dtype(name))),
-        )
-        held[name] = memory(shape, dtype)
-        held[name][...] = random.random(shape, np.float32).astype(dtype)
-        context.set_tensor_address(name, held[name].ctypes.data)
-    return Way("", partial(context.execute_async_v3, 0), lambda: tuple(held.values()))
+    arrays = {n: memory(tuple(engine.get_tensor_shape(n)), dtype_of(engine, n)) for n in engine}
+    for array in arrays.values():
+        array[...] = random.random(array.shape, np.float32).astype(array.dtype)
+    return Way("", bind(context, arrays), lambda: tuple(arrays.values()))
+
+
+def dtype_of(engine: trt.ICudaEngine, name: str) -> np.dtype[Any]:  # Any: whichever it is
+    """The NumPy type of a tensor."""
+    return np.dtype(trt.nptype(engine.get_tensor_dtype(name)))

@@ -16,6 +16,7 @@ import numpy as np
 import anyrt as trt
 from benchmarks.clock import status_kb
 from benchmarks.command import Command
+from benchmarks.engines import empty
 from benchmarks.table import Table, show
 
 MEGABYTES = 100
@@ -54,8 +55,7 @@ def _rows(parts: int, path: Path, runs: int) -> Iterator[tuple[str, ...]]:
 
 def _plan(parts: int) -> trt.IHostMemory:
     """A network that adds so many constants, MEGABYTES in all."""
-    builder = trt.Builder(trt.Logger(trt.Logger.ERROR))
-    network = builder.create_network()
+    builder, network, config = empty()
     size = (MEGABYTES * 1_000_000 // 4) // parts
     y = network.add_input("x", trt.float32, (size,))
     for values in np.random.default_rng(0).standard_normal((parts, size), np.float32):
@@ -63,7 +63,7 @@ def _plan(parts: int) -> trt.IHostMemory:
         y = network.add_elementwise(y, constant, trt.ElementWiseOperation.SUM).get_output(0)
     network.mark_output(y)
     with trt.strict():
-        plan: trt.IHostMemory = builder.build_serialized_network(network, builder.create_builder_config())
+        plan: trt.IHostMemory = builder.build_serialized_network(network, config)
     return plan
 
 

@@ -198,10 +198,7 @@ MECHANISMS = (
         STRATEGIES.without("unroll and jam"),
     ),
     Mechanism(
-        "the next rows on their way",
-        "loops/prefetch.py",
-        "norm_ln_8x512x768",
-        STRATEGIES.without("prefetch"),
+        "the next rows on their way", "loops/prefetch.py", "norm_ln_8x512x768", STRATEGIES.without("prefetch")
     ),
     Mechanism(
         "outputs written past the caches",

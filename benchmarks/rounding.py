@@ -18,14 +18,13 @@ from anyrt.ir.kerneltext import print_kernels
 from anyrt.plan.file import read_plan
 from benchmarks.command import QUICK, THREADS, Command, markdown, progress, publish, ready
 from benchmarks.contractions import cases as contraction_cases
-from benchmarks.engines import bound
+from benchmarks.engines import Described, bound, built
 from benchmarks.language import language_of
 from benchmarks.layers import cases as layer_cases
 from benchmarks.measure import Effort, Times, measure, paired
-from benchmarks.peers.anyrt import Described, built
 from benchmarks.peers.anyrt import described as network_of
 from benchmarks.probe import Probe
-from benchmarks.steps import Element, types
+from benchmarks.steps import Element
 from benchmarks.table import Page, Table, digits, geometric_mean
 
 HALVES: Final = frozenset({Element.F16, Element.BF16})
@@ -51,7 +50,7 @@ class Row:
 
 def described() -> dict[str, Callable[[int], Described]]:
     """The networks of half types by name, for a number of threads."""
-    chains = (c for c in layer_cases.ALL if any(t.dtype in HALVES for t in types(c.steps, c.input)))
+    chains = (c for c in layer_cases.ALL if any(t.dtype in HALVES for t in c.tensors))
     every = (*chains, *(c for c in contraction_cases.ALL if c.dtype in HALVES))
     return {c.name: partial(_network, c) for c in every}
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -22,10 +21,10 @@ from anyrt.plan.file import read_plan
 from anyrt.plan.report import parse_report
 from anyrt.schedule.step import Strategies
 from benchmarks.command import QUICK, THREADS, Command, markdown, progress, publish, ready
+from benchmarks.engines import bind, empty, engine_of
 from benchmarks.measure import Effort, Times, measure, paired
 from benchmarks.mechanisms import built
 from benchmarks.peers import Way
-from benchmarks.peers.anyrt import LOGGER, load
 from benchmarks.probe import Probe
 from benchmarks.table import Page, Table, digits
 from benchmarks.values import Array
@@ -66,9 +65,7 @@ class Case:
 
     def request(self, threads: int, strategies: Strategies | None = None) -> BuildRequest:
         """What the compiler is asked."""
-        builder = trt.Builder(LOGGER)
-        network, config = builder.create_network(), builder.create_builder_config()
-        config.num_threads = threads
+        _, network, config = empty(threads)
         tensors = [network.add_input(name, trt.float32, shape) for name, shape in self.inputs]
         made = self.layers(network, tensors)
         made.name = "y"
@@ -198,15 +195,13 @@ def made(case: Case, strategies: Strategies, threads: int, feeds: Feeds) -> tupl
 
 def bound(case: Case, plan: bytes, feeds: Feeds) -> Way:
     """The engine of a plan on memory of its own; AssertionError where its results are not the reference's."""
-    context = load(plan).create_execution_context()
-    wanted = case.truth(**feeds)
-    held = feeds | {"y": np.empty(wanted.shape, np.float32)}
-    for name, array in held.items():
-        context.set_tensor_address(name, array.ctypes.data)
-    context.execute_async_v3(0)
-    off = np.abs(held["y"] - wanted).max() / np.abs(wanted).max()
+    expected = case.truth(**feeds)
+    arrays = feeds | {"y": np.empty(expected.shape, np.float32)}
+    run = bind(engine_of(plan).create_execution_context(), arrays)
+    run()
+    off = np.abs(arrays["y"] - expected).max() / np.abs(expected).max()
     assert off < TOLERANCE, f"{case.name}: a result is off by {off:.2g} of the largest"
-    return Way("", partial(context.execute_async_v3, 0), lambda: tuple(held.values()))
+    return Way("", run, lambda: tuple(arrays.values()))
 
 
 def table(found: Sequence[Row], threads: int) -> Table:

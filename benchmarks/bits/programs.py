@@ -10,6 +10,7 @@ from typing import Any
 import anyrt as trt
 from benchmarks.bits.files import Files, Form, Given
 from benchmarks.bits.rows import COMPILED, OPENVINO, ORT, Ask, Entry
+from benchmarks.engines import empty, engine_of
 from benchmarks.models.programs import OURS, PROGRAMS, bound, called, openvino, ort
 from benchmarks.peers import Way
 
@@ -45,10 +46,7 @@ class Shown(trt.IInt8EntropyCalibrator2):
 
 def plan_of(entry: Entry, files: Files, threads: int) -> bytes:
     """AnyRT's plan; what the file asks for in vain is an error."""
-    builder = trt.Builder(trt.Logger(trt.Logger.ERROR))
-    network = builder.create_network(STRONG if entry.form is Form.BF16 else 0)
-    config = builder.create_builder_config()
-    config.num_threads = threads
+    builder, network, config = empty(threads, STRONG if entry.form is Form.BF16 else 0)
     with trt.strict():
         if entry.ask in FLAGS:
             config.set_flag(FLAGS[entry.ask])
@@ -60,17 +58,11 @@ def plan_of(entry: Entry, files: Files, threads: int) -> bytes:
         return bytes(builder.build_serialized_network(network, config))
 
 
-def engine_of(plan: Path) -> Any:  # Any: of the public API
-    """The engine of a plan's file, which is mapped."""
-    with trt.strict():
-        return trt.Runtime(trt.Logger(trt.Logger.ERROR)).deserialize_cuda_engine(plan)
-
-
 def load(entry: Entry, files: Files, plan: Path, given: Given, threads: int) -> Way:
     """A program that is ready to run the entry; `plan`: ours, which is built already."""
     if entry.program == OURS:
         engine = engine_of(plan)
-        return bound(trt, engine, engine.create_execution_context(), given)
+        return bound(engine, engine.create_execution_context(), given)
     module, path = importlib.import_module(PROGRAMS[entry.program].module), files.of(entry.form)
     return HOW[entry.program](module, entry, path, given, threads)
 

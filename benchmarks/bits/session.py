@@ -28,9 +28,10 @@ from benchmarks import limit
 from benchmarks.bits import products
 from benchmarks.bits.files import Files, Form, Given
 from benchmarks.bits.judge import Distance, distance, least_cosine
-from benchmarks.bits.programs import engine_of, load, plan_of
+from benchmarks.bits.programs import load, plan_of
 from benchmarks.bits.rows import ROWS, Ask, Entry, Row
 from benchmarks.clock import measured, status_kb
+from benchmarks.engines import engine_of
 from benchmarks.measure import QUICK, Effort, limit_threads, once
 from benchmarks.models.kernels import executed
 from benchmarks.models.programs import OURS, bound
@@ -180,7 +181,7 @@ def _resident(plan: Path, files: Files) -> tuple[int, int]:
         before = status_kb("RssAnon")
         engine = engine_of(plan)
         context = engine.create_execution_context()
-        ready = bound(trt, engine, context, given)
+        ready = bound(engine, context, given)
         ready.run()
         gc.collect()
         ends = sum(

@@ -33,11 +33,7 @@ MAX, AVERAGE = Fold
 F32, F16, BF16, _, I8 = Element
 ROWS = (8, 49, 77, 197, 384)
 OPEN_ROWS, OPEN_BATCH = (1, 197, 512), (1, 1, 8)  # of engines that serve several sizes
-FUSED: tuple[Row, ...] = (
-    (64, 64, 3, 1, 1, 1, 56),
-    (64, 256, 1, 1, 0, 1, 56),
-    (1024, 256, 1, 1, 0, 1, 14),
-)
+FUSED: tuple[Row, ...] = ((64, 64, 3, 1, 1, 1, 56), (64, 256, 1, 1, 0, 1, 56), (1024, 256, 1, 1, 0, 1, 14))
 RESNET50_FLOPS, RESNET50_WEIGHTS = 8_178_368_512, 25_530_472
 
 

@@ -7,19 +7,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from benchmarks.contractions import networks
+from benchmarks.contractions import forms, networks
 from benchmarks.contractions.calls import Act, Calls, Numbers
-from benchmarks.contractions.forms import (
-    Attention,
-    Case,
-    Convolution,
-    Pool,
-    Product,
-    Softmax,
-    Tail,
-    Whole,
-    inputs,
-)
+from benchmarks.contractions.forms import Case
 from benchmarks.steps import Element
 from benchmarks.values import Array, input_values
 
@@ -31,7 +21,7 @@ SPREAD = 73.0  # the root mean square of codes
 def values_of(case: Case) -> dict[str, Array]:
     """Every input, at memory of its own; queries are small enough for scores of about 1."""
     out = {}
-    for seed, (name, tensor) in enumerate(inputs(case).items()):
+    for seed, (name, tensor) in enumerate(forms.inputs(case).items()):
         most = 2.0
         if name == "q":
             most = 2.0 * tensor.shape[-1] ** -0.5
@@ -41,13 +31,13 @@ def values_of(case: Case) -> dict[str, Array]:
 
 def out_scale(case: Case) -> float:
     """What one code of an int8 result means: a root mean square of 40 codes."""
-    assert isinstance(case.form, Product | Convolution), f"{case.name}: no int8 form"
+    assert isinstance(case.form, forms.Product | forms.Convolution), f"{case.name}: no int8 form"
     return float(SPREAD * CODE * SPREAD * CODE * terms(case.form) ** 0.5 / 40)
 
 
-def terms(form: Product | Convolution) -> int:
+def terms(form: forms.Product | forms.Convolution) -> int:
     """How many products each sum has."""
-    if isinstance(form, Product):
+    if isinstance(form, forms.Product):
         return form.k
     return int(form.c_in // form.window.groups * np.prod(form.window.kernel))
 
@@ -56,22 +46,22 @@ def describe(case: Case, calls: Calls[T], given: Mapping[str, T]) -> T:
     """The case's result."""
     numbers = Numbers(Element.F32 if case.dtype is Element.I8 else case.dtype)
     match case.form:
-        case Product() as form:
+        case forms.Product() as form:
             return _tail(case, calls, given, _product(case, form, calls, given, numbers), numbers)
-        case Convolution() as form:
+        case forms.Convolution() as form:
             return _tail(case, calls, given, _convolution(case, form, calls, given, numbers), numbers)
-        case Attention(mask=mask):
+        case forms.Attention(mask=mask):
             return calls.attention(given["q"], given["k"], given["v"], mask, given.get("m"))
-        case Pool(fold=fold, window=window):
+        case forms.Pool(fold=fold, window=window):
             return calls.pool(given["x"], fold, window)
-        case Softmax():
+        case forms.Softmax():
             return calls.softmax(given["x"])
-        case Whole(network=name):
+        case forms.Whole(network=name):
             y: T = networks.NETWORKS[name](calls, given["x"], numbers)
             return y
 
 
-def _product(case: Case, form: Product, calls: Calls[T], given: Mapping[str, T], numbers: Numbers) -> T:
+def _product(case: Case, form: forms.Product, calls: Calls[T], given: Mapping[str, T], numbers: Numbers) -> T:
     x = given["x"]
     if case.dtype is Element.I8:
         codes = numbers.codes((form.k, form.n), CODE)
@@ -82,25 +72,25 @@ def _product(case: Case, form: Product, calls: Calls[T], given: Mapping[str, T],
 
 
 def _convolution(
-    case: Case, form: Convolution, calls: Calls[T], given: Mapping[str, T], numbers: Numbers
+    case: Case, form: forms.Convolution, calls: Calls[T], given: Mapping[str, T], numbers: Numbers
 ) -> T:
     x, call = given["x"], calls.deconvolution if form.transposed else calls.convolution
     if case.dtype is Element.I8:
         return call(calls.dequantize(x, CODE), numbers.codes(form.kernel, CODE), None, form.window)
     kernel = numbers.weights(form.kernel, terms(form))
-    bias = numbers.weights((form.c_out,), 1) if Tail.BIAS in case.tail else None
+    bias = numbers.weights((form.c_out,), 1) if forms.Tail.BIAS in case.tail else None
     return call(x, kernel, bias, form.window)
 
 
 def _tail(case: Case, calls: Calls[T], given: Mapping[str, T], y: T, numbers: Numbers) -> T:
     for tail in case.tail:
         match tail:
-            case Tail.BIAS if isinstance(case.form, Product):
+            case forms.Tail.BIAS if isinstance(case.form, forms.Product):
                 y = calls.add(y, calls.constant(numbers.weights((case.form.n,), 1)))
-            case Tail.BIAS:
+            case forms.Tail.BIAS:
                 pass  # with the convolution
-            case Tail.RESIDUAL:
+            case forms.Tail.RESIDUAL:
                 y = calls.add(y, given["r"])
-            case Tail.RELU | Tail.GELU:
+            case forms.Tail.RELU | forms.Tail.GELU:
                 y = calls.act(y, Act[tail.name])
     return calls.quantize(y, out_scale(case)) if case.dtype is Element.I8 else y

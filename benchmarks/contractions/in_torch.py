@@ -20,11 +20,7 @@ from benchmarks.values import Array
 
 Function: TypeAlias = Callable[..., torch.Tensor]
 CONVOLUTIONS = {1: functional.conv1d, 2: functional.conv2d, 3: functional.conv3d}
-TRANSPOSED = {
-    1: functional.conv_transpose1d,
-    2: functional.conv_transpose2d,
-    3: functional.conv_transpose3d,
-}
+TRANSPOSED = {1: functional.conv_transpose1d, 2: functional.conv_transpose2d, 3: functional.conv_transpose3d}
 POOLS = {
     (Fold.MAX, 2): functional.max_pool2d,
     (Fold.MAX, 3): functional.max_pool3d,

@@ -29,9 +29,10 @@ from benchmarks.contractions.forms import (
     inputs,
 )
 from benchmarks.contractions.reference import LANGUAGE
+from benchmarks.engines import Described, built
 from benchmarks.machine import this_machine
 from benchmarks.measure import Effort, measure
-from benchmarks.peers.anyrt import Described, bound, built
+from benchmarks.peers.anyrt import bound
 from benchmarks.peers.anyrt import described as network_of
 from benchmarks.probe import Probe
 from benchmarks.table import Page, Table, by_threads, digits, geometric_mean

@@ -49,9 +49,5 @@ def _moments(wanted: Array, got: Array) -> tuple[float, bool]:
 
 
 LANGUAGE = Language(
-    {c.name: c for c in ALL},
-    given=inputs,
-    exact=wanted,
-    outputs=lambda case, exact: exact,
-    distance=distance,
+    {c.name: c for c in ALL}, given=inputs, exact=wanted, outputs=lambda case, exact: exact, distance=distance
 )

@@ -18,29 +18,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from benchmarks import steps
 from benchmarks.layers.cases import Case
 from benchmarks.layers.formula import FOLDS, Formula, Line, Op, constants_of, evaluate, shapes_of
 from benchmarks.layers.taps import plans
-from benchmarks.steps import (
-    Cast,
-    Dequantize,
-    Element,
-    Mode,
-    Norm,
-    Quantize,
-    Reshape,
-    Resize,
-    Scale,
-    Shape,
-    Silu,
-    Statistics,
-    Step,
-    Tensor,
-    Transpose,
-    infer,
-    norm_axes,
-    types,
-)
+from benchmarks.steps import Element, Mode, Shape, Statistics, Step, Tensor
 from benchmarks.values import Array, constant_values, norm_values, scale_values
 
 PLAIN = (0.5, 1, 2)  # powers that are products or roots
@@ -98,14 +80,13 @@ def function(step: Step, x: Tensor, library: Library, out: Any = None) -> Run:
 
 def functions(case: Case, library: Library) -> list[Run]:
     """One for each step."""
-    tensors = types(case.steps, case.input)
-    return [function(s, t, library) for s, t in zip(case.steps, tensors, strict=False)]
+    return [function(s, t, library) for s, t in zip(case.steps, case.tensors, strict=False)]
 
 
 def filling(case: Case, library: Library, out: Any) -> list[Run]:
     """The same; the last one fills `out`."""
     *runs, last = functions(case, library)
-    step, x = case.steps[-1], types(case.steps, case.input)[-2]
+    step, x = case.steps[-1], case.tensors[-2]
     if library.writes(step, x):
         return [*runs, function(step, x, library, out)]
     return [*runs, lambda y: library.copy(out, last(y))]
@@ -122,7 +103,7 @@ def chained(runs: list[Run]) -> Run:
     return run
 
 
-def _scale(step: Scale, x: Tensor, library: Library, out: Any) -> Run:
+def _scale(step: steps.Scale, x: Tensor, library: Library, out: Any) -> Run:
     numbers = (*scale_values(step, x.shape), None if step.power in PLAIN else np.array(step.power))
     scale, shift, power = (None if a is None else library.constant(a, x.dtype) for a in numbers)
     ops, into = library.ops, library.into(x.shape, out)
@@ -139,7 +120,7 @@ def _scale(step: Scale, x: Tensor, library: Library, out: Any) -> Run:
     return run
 
 
-def gathered(step: Resize, x: Tensor, library: Library, out: Any = None) -> Run:
+def gathered(step: steps.Resize, x: Tensor, library: Library, out: Any = None) -> Run:
     """By position and weight, axis by axis."""
     every = [
         (axis, [(library.tap(at), library.tap(weights)) for at, weights in taps])
@@ -160,9 +141,9 @@ def gathered(step: Resize, x: Tensor, library: Library, out: Any = None) -> Run:
     return run
 
 
-def _norm(step: Norm, x: Tensor, library: Library, out: Any) -> Run:
+def _norm(step: steps.Norm, x: Tensor, library: Library, out: Any) -> Run:
     scale, bias = norm_values(step, x.shape)
-    root, axes = library.ops[Op.SQRT], norm_axes(step, len(x.shape))
+    root, axes = library.ops[Op.SQRT], steps.norm_axes(step, len(x.shape))
     rows: tuple[int, ...] = x.shape
     if step.kind is Statistics.GROUP:
         rows, axes = (x.shape[0], step.groups, -1), (2,)
@@ -202,20 +183,20 @@ def _formula(step: Formula, x: Tensor, library: Library, out: Any) -> Run:
     return lambda y: evaluate(step, y, constants.__getitem__, apply)
 
 
-def _reshaped(step: Reshape, x: Tensor, library: Library, out: Any) -> Run:
-    shape = infer(step, x).shape
+def _reshaped(step: steps.Reshape, x: Tensor, library: Library, out: Any) -> Run:
+    shape = steps.infer(step, x).shape
     return lambda y: y.reshape(shape)
 
 
 MAKERS: dict[type, Maker] = {
-    Scale: _scale,
-    Resize: gathered,
-    Norm: _norm,
+    steps.Scale: _scale,
+    steps.Resize: gathered,
+    steps.Norm: _norm,
     Formula: _formula,
-    Reshape: _reshaped,
-    Transpose: lambda step, x, library, out: lambda y: y.transpose(step.perm),
-    Silu: lambda step, x, library, out: lambda y: y / (1 + np.exp(-y)),
-    Cast: lambda step, x, library, out: lambda y: library.cast(y, step.dtype),
-    Dequantize: lambda step, x, library, out: lambda y: library.cast(y, Element.F32) * step.scale,
-    Quantize: lambda step, x, library, out: lambda y: library.stored(y / step.scale, Element.I8),
+    steps.Reshape: _reshaped,
+    steps.Transpose: lambda step, x, library, out: lambda y: y.transpose(step.perm),
+    steps.Silu: lambda step, x, library, out: lambda y: y / (1 + np.exp(-y)),
+    steps.Cast: lambda step, x, library, out: lambda y: library.cast(y, step.dtype),
+    steps.Dequantize: lambda step, x, library, out: lambda y: library.cast(y, Element.F32) * step.scale,
+    steps.Quantize: lambda step, x, library, out: lambda y: library.stored(y / step.scale, Element.I8),
 }

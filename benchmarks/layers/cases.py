@@ -71,16 +71,24 @@ class Case:
     known: float | None = None
     dynamic: tuple[Shape, ...] = ()
 
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """The input, and the result of each step."""
+        return types(self.steps, self.input)
+
+    @property
+    def result(self) -> Tensor:
+        """The result of the last step."""
+        return self.tensors[-1]
+
 
 def traffic(case: Case) -> tuple[int, int]:
     """(bytes read, bytes written) that cannot be avoided: input and coefficients, output."""
-    tensors = types(case.steps, case.input)
-    read = case.input.nbytes
+    tensors, read = case.tensors, case.input.nbytes
     for step, x in zip(case.steps, tensors, strict=False):
         match step:
             case Scale():
-                arrays = step.scale + step.shift
-                read += 4 * arrays * math.prod(scale_shape(step, x.shape))
+                read += 4 * (step.scale + step.shift) * math.prod(scale_shape(step, x.shape))
             case Norm():
                 read += 4 * 2 * math.prod(affine_shape(step, x.shape))
             case Formula():

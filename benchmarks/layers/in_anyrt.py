@@ -8,30 +8,12 @@ from collections.abc import Mapping
 import numpy as np
 
 import anyrt as trt
+from benchmarks import steps
 from benchmarks.layers.cases import Case
 from benchmarks.layers.formula import FOLDS, Constant, Formula, Line, Op, evaluate
 from benchmarks.peers import DYNAMIC, Task
 from benchmarks.peers.anyrt import DTYPES
-from benchmarks.steps import (
-    Cast,
-    Dequantize,
-    Element,
-    Norm,
-    Quantize,
-    Reshape,
-    Resize,
-    Scale,
-    Shape,
-    Silu,
-    Statistics,
-    Step,
-    Tensor,
-    Transpose,
-    affine_shape,
-    norm_axes,
-    scale_shape,
-    types,
-)
+from benchmarks.steps import Element, Shape, Statistics, Step, Tensor
 from benchmarks.values import Array, constant_values, norm_values, scale_values
 
 BOTH = {
@@ -63,43 +45,43 @@ def add(
     """The steps as layers."""
     case, tensor = task.case, given["x"]
     x = Tensor(case.dynamic[0], case.input.dtype) if -1 in tensor.shape else case.input
-    for step, before in zip(case.steps, types(case.steps, x), strict=False):
+    for step, before in zip(case.steps, steps.types(case.steps, x), strict=False):
         tensor = _add(network, tensor, step, before)
     return {"y": tensor}
 
 
 def _add(network: trt.INetworkDefinition, x: trt.ITensor, step: Step, before: Tensor) -> trt.ITensor:
     match step:
-        case Scale():
+        case steps.Scale():
             return _scale(network, x, step, before)
-        case Resize():
+        case steps.Resize():
             return _resize(network, x, step)
-        case Transpose() | Reshape():
+        case steps.Transpose() | steps.Reshape():
             return _shuffle(network, x, step)
-        case Norm():
+        case steps.Norm():
             return _norm(network, x, step, before)
-        case Silu():
+        case steps.Silu():
             gate = network.add_activation(x, trt.ActivationType.SIGMOID).get_output(0)
             return network.add_elementwise(x, gate, trt.ElementWiseOperation.PROD).get_output(0)
-        case Cast(dtype):
+        case steps.Cast(dtype):
             return network.add_cast(x, DTYPES[dtype.numpy]).get_output(0)
-        case Dequantize(scale) | Quantize(scale):  # a property of the tensor: what its codes mean
+        case steps.Dequantize(scale) | steps.Quantize(scale):  # a property of the tensor: what its codes mean
             x.dynamic_range = (-127 * scale, 127 * scale)
             return x
         case Formula():
             return _formula(network, x, step, before)
 
 
-def _scale(network: trt.INetworkDefinition, x: trt.ITensor, step: Scale, before: Tensor) -> trt.ITensor:
+def _scale(network: trt.INetworkDefinition, x: trt.ITensor, step: steps.Scale, before: Tensor) -> trt.ITensor:
     scale, shift = scale_values(step, before.shape)
-    size = math.prod(scale_shape(step, before.shape))
+    size = math.prod(steps.scale_shape(step, before.shape))
     power = None if step.power == 1 else np.full(size, step.power, np.float32)
     return network.add_scale_nd(x, trt.ScaleMode[step.reach.name], shift, scale, power, step.axis).get_output(
         0
     )
 
 
-def _resize(network: trt.INetworkDefinition, x: trt.ITensor, step: Resize) -> trt.ITensor:
+def _resize(network: trt.INetworkDefinition, x: trt.ITensor, step: steps.Resize) -> trt.ITensor:
     layer = network.add_resize(x)
     layer.resize_mode = trt.InterpolationMode[step.mode.name]
     layer.nearest_rounding = trt.ResizeRoundMode[step.rounding.name]
@@ -111,22 +93,24 @@ def _resize(network: trt.INetworkDefinition, x: trt.ITensor, step: Resize) -> tr
     return layer.get_output(0)
 
 
-def _shuffle(network: trt.INetworkDefinition, x: trt.ITensor, step: Transpose | Reshape) -> trt.ITensor:
+def _shuffle(
+    network: trt.INetworkDefinition, x: trt.ITensor, step: steps.Transpose | steps.Reshape
+) -> trt.ITensor:
     layer = network.add_shuffle(x)
     match step:
-        case Transpose(perm):
+        case steps.Transpose(perm):
             layer.first_transpose = perm
-        case Reshape(shape):
+        case steps.Reshape(shape):
             layer.reshape_dims = shape
     return layer.get_output(0)
 
 
-def _norm(network: trt.INetworkDefinition, x: trt.ITensor, step: Norm, before: Tensor) -> trt.ITensor:
+def _norm(network: trt.INetworkDefinition, x: trt.ITensor, step: steps.Norm, before: Tensor) -> trt.ITensor:
     scale, bias = norm_values(step, before.shape)
     if step.kind is Statistics.RMS:
         return _rms(network, x, step, before, scale)
-    mask = sum(1 << axis for axis in norm_axes(step, len(before.shape)))
-    shape = affine_shape(step, before.shape)
+    mask = sum(1 << axis for axis in steps.norm_axes(step, len(before.shape)))
+    shape = steps.affine_shape(step, before.shape)
     gain, offset = (_constant(network, a, shape, before.dtype) for a in (scale, bias))
     layer = network.add_normalization_v2(x, gain, offset, mask)
     layer.epsilon = step.epsilon
@@ -141,11 +125,11 @@ def _constant(network: trt.INetworkDefinition, array: Array, shape: Shape, dtype
 
 
 def _rms(
-    network: trt.INetworkDefinition, x: trt.ITensor, step: Norm, before: Tensor, scale: Array
+    network: trt.INetworkDefinition, x: trt.ITensor, step: steps.Norm, before: Tensor, scale: Array
 ) -> trt.ITensor:
     """x / √(mean x² + ε) · scale, in float32."""
     ops = trt.ElementWiseOperation
-    rank, axes = len(before.shape), sum(1 << a for a in norm_axes(step, len(before.shape)))
+    rank, axes = len(before.shape), sum(1 << a for a in steps.norm_axes(step, len(before.shape)))
 
     def both(a: trt.ITensor, b: trt.ITensor, op: trt.ElementWiseOperation) -> trt.ITensor:
         return network.add_elementwise(a, b, op).get_output(0)
@@ -155,7 +139,7 @@ def _rms(
     mean = network.add_reduce(square, trt.ReduceOperation.AVG, axes, True).get_output(0)
     epsilon = _constant(network, np.full(1, step.epsilon), (1,) * rank, Element.F32)
     root = network.add_unary(both(mean, epsilon, ops.SUM), trt.UnaryOperation.SQRT).get_output(0)
-    weights = _constant(network, scale, affine_shape(step, before.shape), Element.F32)
+    weights = _constant(network, scale, steps.affine_shape(step, before.shape), Element.F32)
     y = both(both(wide, root, ops.DIV), weights, ops.PROD)
     return y if before.dtype is Element.F32 else network.add_cast(y, DTYPES[before.dtype.numpy]).get_output(0)
 

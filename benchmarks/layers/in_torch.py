@@ -10,29 +10,12 @@ import numpy as np
 import torch
 from torch.nn import functional
 
+from benchmarks import steps
 from benchmarks.layers.arrays import Library, Run, chained, filling, functions, gathered, operations
 from benchmarks.layers.cases import Case
 from benchmarks.layers.formula import Formula
 from benchmarks.peers import Cannot, Task, Way
-from benchmarks.steps import (
-    Cast,
-    Element,
-    Grid,
-    Mode,
-    Norm,
-    Reach,
-    Resize,
-    Rounding,
-    Scale,
-    Silu,
-    Statistics,
-    Step,
-    Tensor,
-    Transpose,
-    infer,
-    norm_axes,
-    types,
-)
+from benchmarks.steps import Element, Grid, Mode, Reach, Rounding, Statistics, Step, Tensor
 from benchmarks.values import Array, aligned, norm_values, scale_values
 
 IMAGE_RANK = 4
@@ -51,7 +34,7 @@ LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}
 
 def eager(task: Task) -> tuple[Way, ...]:
     """The steps as they are, and with the image's channels last in memory."""
-    case, out = task.case, aligned(types(task.case.steps, task.case.input)[-1])
+    case, out = task.case, aligned(task.case.result)
     x, y = shared(task.given["x"]), shared(out)
     ways = (Way("", _into(case, x, y), lambda: (out,)),)
     if not _has_layouts(case):
@@ -68,7 +51,7 @@ def eager(task: Task) -> tuple[Way, ...]:
 
 def compiled(task: Task) -> Way:
     """The steps, then a copy to the output, which the compiler takes away."""
-    out = aligned(types(task.case.steps, task.case.input)[-1])
+    out = aligned(task.case.result)
     x, y = shared(task.given["x"]), shared(out)
     whole = chained(functions(task.case, LIBRARY))
 
@@ -88,9 +71,11 @@ def shared(array: Array) -> torch.Tensor:
 
 def _has_layouts(case: Case) -> bool:
     """Whether an image stays as it is, so that its layout in memory is free."""
-    kept = all(isinstance(s, Scale | Resize | Norm | Silu) for s in case.steps)
-    layers = any(isinstance(s, Norm) and s.kind in (Statistics.LAYER, Statistics.RMS) for s in case.steps)
-    elements = any(isinstance(s, Scale) and s.reach is Reach.ELEMENTWISE for s in case.steps)
+    kept = all(isinstance(s, steps.Scale | steps.Resize | steps.Norm | steps.Silu) for s in case.steps)
+    layers = any(
+        isinstance(s, steps.Norm) and s.kind in (Statistics.LAYER, Statistics.RMS) for s in case.steps
+    )
+    elements = any(isinstance(s, steps.Scale) and s.reach is Reach.ELEMENTWISE for s in case.steps)
     return kept and len(case.input.shape) == IMAGE_RANK and not layers and not elements
 
 
@@ -103,11 +88,11 @@ def _into(case: Case, x: torch.Tensor, out: torch.Tensor) -> Callable[[], object
 
 def _writes(step: Step, x: Tensor) -> bool:
     match step:
-        case Scale():
+        case steps.Scale():
             return x.dtype is not Element.U8
-        case Norm(kind=Statistics.LAYER):
+        case steps.Norm(kind=Statistics.LAYER):
             return x.dtype is Element.F32
-    return isinstance(step, Cast | Silu | Formula)
+    return isinstance(step, steps.Cast | steps.Silu | Formula)
 
 
 def _constant(a: Array, dtype: Element) -> Any:  # Any: a tensor, or a number as one writes it in Python
@@ -118,16 +103,16 @@ def _stored(y: torch.Tensor, dtype: Element) -> torch.Tensor:
     return (y if dtype.is_float else torch.clamp(torch.round(y), *dtype.ends)).to(DTYPES[dtype])
 
 
-def _cast(step: Cast, x: Tensor, library: Library, out: torch.Tensor | None) -> Run:
+def _cast(step: steps.Cast, x: Tensor, library: Library, out: torch.Tensor | None) -> Run:
     target = DTYPES[step.dtype]
     return (lambda y: y.to(target)) if out is None else out.copy_
 
 
-def _silu(step: Silu, x: Tensor, library: Library, out: torch.Tensor | None) -> Run:
+def _silu(step: steps.Silu, x: Tensor, library: Library, out: torch.Tensor | None) -> Run:
     return functional.silu if out is None else partial(ATEN.silu.out, out=out)
 
 
-def _scale(step: Scale, x: Tensor, library: Library, out: torch.Tensor | None) -> Run:
+def _scale(step: steps.Scale, x: Tensor, library: Library, out: torch.Tensor | None) -> Run:
     scale, shift = (None if a is None else _constant(a, x.dtype) for a in scale_values(step, x.shape))
     into, power = library.into(x.shape, out), step.power
 
@@ -143,9 +128,9 @@ def _scale(step: Scale, x: Tensor, library: Library, out: torch.Tensor | None) -
     return run
 
 
-def _norm(step: Norm, x: Tensor, library: Library, out: torch.Tensor | None) -> Run:
+def _norm(step: steps.Norm, x: Tensor, library: Library, out: torch.Tensor | None) -> Run:
     """scale, bias: in the tensor's type, flat but for LAYER over several axes."""
-    rows = [x.shape[i] for i in norm_axes(step, len(x.shape))]
+    rows = [x.shape[i] for i in steps.norm_axes(step, len(x.shape))]
     flat = rows if step.kind in (Statistics.LAYER, Statistics.RMS) else [-1]
     scale, bias = (_constant(a.reshape(flat), x.dtype) for a in norm_values(step, x.shape))
     epsilon = step.epsilon
@@ -166,9 +151,9 @@ def _norm(step: Norm, x: Tensor, library: Library, out: torch.Tensor | None) -> 
             return lambda y: functional.instance_norm(y, weight=scale, bias=bias, eps=epsilon)
 
 
-def _resize(step: Resize, x: Tensor, library: Library, out: torch.Tensor | None) -> Run:
+def _resize(step: steps.Resize, x: Tensor, library: Library, out: torch.Tensor | None) -> Run:
     """PyTorch's own where it has it: the axes after the second, or those between the first and the last."""
-    after = infer(step, x).shape
+    after = steps.infer(step, x).shape
     rank = len(x.shape)
     changed = {i for i, (a, b) in enumerate(zip(x.shape, after, strict=True)) if a != b}
     mode = _mode(step, rank - 2)
@@ -183,16 +168,16 @@ def _resize(step: Resize, x: Tensor, library: Library, out: torch.Tensor | None)
     raise Cannot(f"no interpolation of axes {sorted(changed)}")
 
 
-def _mode(step: Resize, spatial: int) -> str | None:
+def _mode(step: steps.Resize, spatial: int) -> str | None:
     """The name of PyTorch's function that means the same, if there is one."""
     match step:
-        case Resize(mode=Mode.NEAREST, grid=Grid.ASYMMETRIC, rounding=Rounding.FLOOR):
+        case steps.Resize(mode=Mode.NEAREST, grid=Grid.ASYMMETRIC, rounding=Rounding.FLOOR):
             return "nearest"
-        case Resize(mode=Mode.NEAREST, grid=Grid.HALF_PIXEL, rounding=Rounding.HALF_UP):
+        case steps.Resize(mode=Mode.NEAREST, grid=Grid.HALF_PIXEL, rounding=Rounding.HALF_UP):
             return "nearest-exact"
-        case Resize(mode=Mode.LINEAR, grid=Grid.HALF_PIXEL | Grid.ALIGN_CORNERS):
+        case steps.Resize(mode=Mode.LINEAR, grid=Grid.HALF_PIXEL | Grid.ALIGN_CORNERS):
             return LINEAR.get(spatial)
-        case Resize(mode=Mode.CUBIC, grid=Grid.HALF_PIXEL | Grid.ALIGN_CORNERS) if spatial == 2:
+        case steps.Resize(mode=Mode.CUBIC, grid=Grid.HALF_PIXEL | Grid.ALIGN_CORNERS) if spatial == 2:
             return "bicubic"
     return None
 
@@ -207,11 +192,11 @@ LIBRARY = Library(
     writes=_writes,
     copy=lambda out, y: out.copy_(y),
     own={
-        Scale: _scale,
-        Norm: _norm,
-        Resize: _resize,
-        Silu: _silu,
-        Cast: _cast,
-        Transpose: lambda step, x, library, out: lambda y: y.permute(step.perm),
+        steps.Scale: _scale,
+        steps.Norm: _norm,
+        steps.Resize: _resize,
+        steps.Silu: _silu,
+        steps.Cast: _cast,
+        steps.Transpose: lambda step, x, library, out: lambda y: y.permute(step.perm),
     },
 )

@@ -9,27 +9,14 @@ from functools import partial
 import numpy as np
 from onnx import TensorProto
 
+from benchmarks import steps
 from benchmarks.layers.arrays import Library, Run, chained, functions
 from benchmarks.layers.cases import Case
 from benchmarks.layers.formula import FOLDS, Op
 from benchmarks.layers.taps import CUBIC
 from benchmarks.onnx_writer import DTYPES, Writer
 from benchmarks.peers import Model, Task
-from benchmarks.steps import (
-    Cast,
-    Dequantize,
-    Element,
-    Norm,
-    Quantize,
-    Reshape,
-    Resize,
-    Silu,
-    Statistics,
-    Tensor,
-    Transpose,
-    infer,
-    norm_axes,
-)
+from benchmarks.steps import Element, Statistics, Tensor
 from benchmarks.values import Array, norm_values
 
 OPSET, IR_VERSION = 21, 10
@@ -51,7 +38,7 @@ def models(task: Task) -> dict[str, Callable[[], Model]]:
     case: Case = task.case
     forms, dtype = {"": case}, case.input.dtype
     if dtype.is_float and dtype is not Element.F32:
-        forms["in float32"] = replace(case, steps=(Cast(Element.F32), *case.steps, Cast(dtype)))
+        forms["in float32"] = replace(case, steps=(steps.Cast(Element.F32), *case.steps, steps.Cast(dtype)))
     return {label: partial(_model, task, form) for label, form in forms.items()}
 
 
@@ -62,12 +49,12 @@ def _model(task: Task, case: Case) -> Model:
     return Model(writer.model(case.name, task.given, output, OPSET, IR_VERSION), task.given, task.outputs)
 
 
-def _norm(to: Writer, x: str, step: Norm, before: Tensor) -> str:
+def _norm(to: Writer, x: str, step: steps.Norm, before: Tensor) -> str:
     scale, bias = (a.astype(before.dtype.numpy) for a in norm_values(step, before.shape))
     rank = len(before.shape)
     match step.kind:
         case Statistics.LAYER:
-            axis = norm_axes(step, rank)[0]
+            axis = steps.norm_axes(step, rank)[0]
             rows = before.shape[axis:]
             affine = [to.array(a.reshape(rows)) for a in (scale, bias)]
             return to.node("LayerNormalization", x, *affine, axis=axis, epsilon=step.epsilon)
@@ -81,10 +68,10 @@ def _norm(to: Writer, x: str, step: Norm, before: Tensor) -> str:
             return _rms(to, x, step, before, scale)
 
 
-def _rms(to: Writer, x: str, step: Norm, before: Tensor, scale: Array) -> str:
+def _rms(to: Writer, x: str, step: steps.Norm, before: Tensor, scale: Array) -> str:
     """As a composition in float32, which peers fuse where they know it."""
     wide = x if before.dtype is Element.F32 else to.node("Cast", x, to=TensorProto.FLOAT)
-    axes = to.array(np.array(norm_axes(step, len(before.shape)), np.int64))
+    axes = to.array(np.array(steps.norm_axes(step, len(before.shape)), np.int64))
     mean = to.node("ReduceMean", to.node("Pow", wide, to.array(np.array(2, np.float32))), axes, keepdims=1)
     root = to.node("Sqrt", to.node("Add", mean, to.array(np.array(step.epsilon, np.float32))))
     y = to.node("Mul", to.node("Div", wide, root), to.array(scale.astype(np.float32)))
@@ -98,17 +85,19 @@ def _library(to: Writer) -> Library:
     def fold(kind: str, x: str) -> str:
         return to.node(kind, x, last(), keepdims=1)
 
-    def resize(step: Resize, x: Tensor, library: Library, out: None) -> Run:
-        sizes = np.array(infer(step, x).shape, np.int64)
+    def resize(step: steps.Resize, x: Tensor, library: Library, out: None) -> Run:
+        sizes = np.array(steps.infer(step, x).shape, np.int64)
         return lambda y: to.node(
             "Resize", y, "", "", to.array(sizes), mode=step.mode.value, nearest_mode=step.rounding.value,
             coordinate_transformation_mode=step.grid.value, cubic_coeff_a=CUBIC,
         )  # fmt: skip
 
-    def reshape(step: Reshape, x: Tensor, library: Library, out: None) -> Run:
-        return lambda y: to.node("Reshape", y, to.array(np.array(infer(step, x).shape, np.int64)))
+    def reshape(step: steps.Reshape, x: Tensor, library: Library, out: None) -> Run:
+        return lambda y: to.node("Reshape", y, to.array(np.array(steps.infer(step, x).shape, np.int64)))
 
-    def coded(kind: str, step: Dequantize | Quantize, x: Tensor, library: Library, out: None) -> Run:
+    def coded(
+        kind: str, step: steps.Dequantize | steps.Quantize, x: Tensor, library: Library, out: None
+    ) -> Run:
         numbers = (np.array(step.scale, np.float32), np.array(0, np.int8))
         return lambda y: to.node(kind, y, *map(to.array, numbers))
 
@@ -117,12 +106,12 @@ def _library(to: Writer) -> Library:
         constant=lambda a, dtype: to.array(a.astype(dtype.numpy)),
         cast=lambda y, dtype: to.node("Cast", y, to=DTYPES[dtype]),
         own={
-            Resize: resize,
-            Reshape: reshape,
-            Norm: lambda step, x, library, out: lambda y: _norm(to, y, step, x),
-            Transpose: lambda step, x, library, out: lambda y: to.node("Transpose", y, perm=step.perm),
-            Silu: lambda step, x, library, out: lambda y: to.node("Mul", y, to.node("Sigmoid", y)),
-            Dequantize: partial(coded, "DequantizeLinear"),
-            Quantize: partial(coded, "QuantizeLinear"),
+            steps.Resize: resize,
+            steps.Reshape: reshape,
+            steps.Norm: lambda step, x, library, out: lambda y: _norm(to, y, step, x),
+            steps.Transpose: lambda step, x, library, out: lambda y: to.node("Transpose", y, perm=step.perm),
+            steps.Silu: lambda step, x, library, out: lambda y: to.node("Mul", y, to.node("Sigmoid", y)),
+            steps.Dequantize: partial(coded, "DequantizeLinear"),
+            steps.Quantize: partial(coded, "QuantizeLinear"),
         },
     )

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from benchmarks.language import Language
 from benchmarks.layers.arrays import Library, function, operations
 from benchmarks.layers.cases import ALL, Case
-from benchmarks.steps import Element, types
+from benchmarks.steps import Element
 from benchmarks.values import Array, input_values, like
 
 Doubles: TypeAlias = NDArray[np.float64]
@@ -31,9 +31,8 @@ LIBRARY = Library(
 
 def run(case: Case, x: Array) -> Doubles:
     """The result as real numbers; only what is stored as integers between steps is rounded."""
-    tensors = types(case.steps, case.input)
     y = x.astype(np.float64)
-    for step, before, after in zip(case.steps, tensors, tensors[1:], strict=False):
+    for step, before, after in zip(case.steps, case.tensors, case.tensors[1:], strict=False):
         y = function(step, before, LIBRARY)(y)
         is_last = step is case.steps[-1]
         if not after.dtype.is_float and not is_last:
@@ -47,7 +46,7 @@ def error(case: Case, expected: Doubles, got: Array) -> tuple[float, bool]:
     The ulp is that of the expected number or, if that is larger, of the root mean square of all of them: what
     nearly cancels to 0 is judged by the size of the numbers it was made of.
     """
-    return distance(types(case.steps, case.input)[-1].dtype, expected, got, case.slack)
+    return distance(case.result.dtype, expected, got, case.slack)
 
 
 def distance(dtype: Element, expected: Doubles, got: Array, slack: float = 0.0) -> tuple[float, bool]:
@@ -71,7 +70,7 @@ LANGUAGE = Language(
     {c.name: c for c in ALL},
     given=lambda case: {"x": input_values(case.input, case.low, case.high)},
     exact=lambda case, given: (run(case, given["x"]),),
-    outputs=lambda case, exact: (like(types(case.steps, case.input)[-1]),),
+    outputs=lambda case, exact: (like(case.result),),
     empty=lambda case: {"x": like(case.input)},
     distance=lambda case, exact, got: error(case, *exact, *got),
 )

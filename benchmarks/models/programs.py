@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from anyrt.core.dtype import numpy_dtype
+from benchmarks.engines import bind, dtype_of, empty
 from benchmarks.peers import Cannot, Kept, Model, Way
 from benchmarks.values import Array
 
@@ -35,32 +35,25 @@ class Program:
 
 def anyrt(trt: Any, path: Path, given: Given, threads: int) -> Way:  # Any: as in `Program`
     """An engine built of the file."""
-    return bound(trt, *engine_of(trt, path, threads), given)
+    return bound(*engine_of(trt, path, threads), given)
 
 
-def bound(trt: Any, engine: Any, context: Any, given: Given) -> Way:  # Any: as in `Program`
+def bound(engine: Any, context: Any, given: Given) -> Way:  # Any: of the public API
     """An engine on memory of its own; `run` gives arrays where data decide how large outputs are."""
     shapes = {n: tuple(engine.get_tensor_shape(n)) for n in engine}
     if any(-1 in s for s in shapes.values()):
         call = Kept(partial(engine.run, **given))
         return Way("", call, lambda: tuple(map(np.asarray, _dictionary(call).values())))
-    made = {n: np.zeros(s, numpy_dtype(engine.get_tensor_dtype(n))) for n, s in shapes.items()}
-    for name, array in made.items():
-        if name in given:
-            array[...] = given[name]
-        context.set_tensor_address(name, array.ctypes.data)
-
-    def result() -> tuple[Array, ...]:  # which keeps inputs, too: the engine knows addresses only
-        return tuple(x for name, x in made.items() if name not in given)
-
-    return Way("", partial(context.execute_async_v3, 0), result)
+    arrays = {n: np.zeros(s, dtype_of(engine, n)) for n, s in shapes.items()}
+    for name, x in given.items():
+        arrays[name][...] = x
+    run = bind(context, arrays)
+    return Way("", run, lambda: tuple(x for name, x in arrays.items() if name not in given))
 
 
 def engine_of(trt: Any, path: Path, threads: int) -> tuple[Any, Any]:  # Any: as in `Program`
     """An engine of a model, and a context."""
-    builder = trt.Builder(trt.Logger(trt.Logger.ERROR))
-    network, config = builder.create_network(), builder.create_builder_config()
-    config.num_threads = threads
+    builder, network, config = empty(threads)
     with trt.strict():
         trt.OnnxParser(network, builder.logger).parse_from_file(str(path))
         engine = builder.build_engine_with_config(network, config)

@@ -30,7 +30,8 @@ from benchmarks.clock import status_kb
 from benchmarks.contractions import peaks
 from benchmarks.measure import Effort, limit_threads, once
 from benchmarks.models.kernels import KernelTime, kernels
-from benchmarks.models.programs import OURS, PROGRAMS, engine_of
+from benchmarks.models.programs import OURS, PROGRAMS, bound, engine_of
+from benchmarks.peers import Kept
 from benchmarks.probe import Probe
 from benchmarks.race import Judge, Race
 from benchmarks.record import parse
@@ -191,15 +192,9 @@ def flops_per_us(threads: int, dtype: Element) -> float:
 
 def _kernels(path: Path, given: dict[str, Array], threads: int) -> Iterator[KernelTime]:
     engine, context = engine_of(anyrt, path, threads)
-    held = []
-    for name in engine:
-        shape = tuple(abs(d) for d in engine.get_tensor_shape(name))
-        if -1 in engine.get_tensor_shape(name):
-            return  # memory for outputs whose size is found while running is not here
-        held.append(np.zeros(shape, anyrt.nptype(engine.get_tensor_dtype(name))))
-        held[-1][...] = given.get(name, held[-1])
-        context.set_tensor_address(name, held[-1].ctypes.data)
-    yield from kernels(engine, context)
+    way = bound(engine, context, given)
+    if not isinstance(way.run, Kept):  # outputs of data-dependent shapes have no memory that could be bound
+        yield from kernels(engine, context)
 
 
 if __name__ == "__main__":

@@ -15,14 +15,13 @@ import numpy as np
 import anyrt as trt
 from anyrt.core.dtype import numpy_dtype
 from anyrt.core.enums import DataType
+from benchmarks.engines import Described, bind, built, empty, engine_of
 from benchmarks.peers import DYNAMIC, UNTILED, Kept, Peer, Task, Way
 from benchmarks.steps import Shape
 from benchmarks.values import Array, fetched, memory, packed, room
 
-Described: TypeAlias = tuple[trt.Builder, trt.INetworkDefinition, trt.IBuilderConfig]
 Facts: TypeAlias = tuple[tuple[str, float], ...]
 
-LOGGER = trt.Logger(trt.Logger.ERROR)
 DTYPES = {numpy_dtype(t): t for t in DataType}
 LOADS = 5
 
@@ -38,7 +37,7 @@ def prepare(task: Task) -> tuple[Way, ...]:
 
 def plain(task: Task) -> tuple[Way, ...]:
     """engine.run(x=array)."""
-    engine = load(_plan(task)[0])
+    engine = engine_of(_plan(task)[0])
     call = Kept(partial(engine.run, **task.given))
     return (Way("plain", call.function, partial(_last, call)),)
 
@@ -53,9 +52,7 @@ def described(task: Task, label: str = "", sizes: Mapping[str, Sequence[Shape]] 
     """The case's network with its configuration, for the static engine or for another one. sizes: of inputs,
     where they are not those that the case has."""
     language = task.translated("in_anyrt")
-    builder = trt.Builder(LOGGER)
-    network, config = builder.create_network(language.FLAGS), builder.create_builder_config()
-    config.num_threads = task.threads
+    builder, network, config = empty(task.threads, language.FLAGS)
     if label == UNTILED:
         config.winograd = "off"
     sizes = sizes or (language.sizes(task.case) if label == DYNAMIC else {})
@@ -85,27 +82,9 @@ def joined(shapes: Sequence[Shape]) -> Shape:
 
 def _plan(task: Task, label: str = "") -> tuple[trt.IHostMemory, float]:
     """(plan, seconds)."""
-    asked = described(task, label)
+    description = described(task, label)
     start = time.perf_counter()
-    return built(asked), time.perf_counter() - start
-
-
-def built(asked: Described) -> trt.IHostMemory:
-    """A network's plan."""
-    builder, network, config = asked
-    plan = builder.build_serialized_network(network, config)
-    assert plan is not None, "the network is refused"
-    return plan
-
-
-def load(plan: Any, verified: bool = True) -> trt.ICudaEngine:  # Any: bytes of any kind, or a file
-    """The engine of a plan."""
-    runtime = trt.Runtime(LOGGER)
-    if not verified:
-        runtime.check_weights = False
-    engine = runtime.deserialize_cuda_engine(plan)
-    assert engine is not None, "the plan is refused"
-    return engine
+    return built(description), time.perf_counter() - start
 
 
 def _loads(plan: trt.IHostMemory) -> Facts:
@@ -117,19 +96,19 @@ def _loads(plan: trt.IHostMemory) -> Facts:
         return tuple((name, _load_seconds(source, verified)) for name, source, verified in kinds)
 
 
-def _load_seconds(plan: Any, verified: bool) -> float:  # Any: see above
+def _load_seconds(plan: object, verified: bool) -> float:
     """The median."""
     times = []
     for _ in range(LOADS):
         start = time.perf_counter()
-        load(plan, verified).create_execution_context()
+        engine_of(plan, verified).create_execution_context()
         times.append(time.perf_counter() - start)
     return sorted(times)[LOADS // 2]
 
 
-def bound(task: Task, plan: Any, label: str, facts: Facts = ()) -> Way:  # Any: see above
+def bound(task: Task, plan: object, label: str, facts: Facts = ()) -> Way:
     """The engine of a plan on the task's memory."""
-    engine = load(plan)
+    engine = engine_of(plan)
     context = engine.create_execution_context()
     assert context is not None, f"{task.case.name}: no context"
     held = {name: packed(x) for name, x in task.given.items()}
@@ -145,10 +124,8 @@ def bound(task: Task, plan: Any, label: str, facts: Facts = ()) -> Way:  # Any: 
         assert size <= out.nbytes, (
             f"{task.case.name}: {name} has {size} bytes, there is room for {out.nbytes}"
         )
-    for name, array in (held | outs).items():
-        assert context.set_tensor_address(name, array.ctypes.data), f"{task.case.name}: {name} is refused"
     result = partial(_counted if counted else _fixed, context, outs, task.outputs, held)
-    return Way(label, partial(context.execute_async_v3, 0), result, facts)
+    return Way(label, bind(context, held | outs), result, facts)
 
 
 def _room(context: Any, name: str) -> Array:  # Any: a context

@@ -7,62 +7,51 @@ from collections.abc import Callable
 import cv2
 import numpy as np
 
+from benchmarks import steps
 from benchmarks.layers.cases import Case
 from benchmarks.peers import Cannot, Peer, Task, Way
-from benchmarks.steps import (
-    Cast,
-    Element,
-    Grid,
-    Mode,
-    Reach,
-    Resize,
-    Rounding,
-    Scale,
-    Tensor,
-    Transpose,
-    infer,
-    types,
-)
+from benchmarks.steps import Element, Grid, Mode, Reach, Rounding, Tensor
 from benchmarks.values import Array, aligned, scale_values
 
 Run = Callable[[], object]
 TO_PLANES, TO_PIXELS = (0, 3, 1, 2), (0, 2, 3, 1)
 MOST_CHANNELS = 4
+PHOTO = {steps.Cast, steps.Resize, steps.Scale, steps.Transpose}  # the steps of a photograph
 
 
 def prepare(task: Task) -> tuple[Way, ...]:
     """By the form of the case."""
     case, x = task.case, task.given["x"]
     cv2.setNumThreads(task.threads)
-    out = aligned(types(case.steps, case.input)[-1])
+    out = aligned(case.result)
     run = _photo(case, x, out) if len(case.steps) > 1 else _single(case, x, out)
     return (Way("", run, lambda: (out,)),)
 
 
 def _single(case: Case, x: Array, out: Array) -> Run:
     match case.steps[0]:
-        case Resize() as step:
+        case steps.Resize() as step:
             return _resize(step, case.input, x, out)
-        case Transpose((1, 0)):
+        case steps.Transpose((1, 0)):
             a, b = (v.view(np.uint16) if x.itemsize == 2 else v for v in (x, out))  # it knows no bfloat16
             return lambda: cv2.transpose(a, b)
-        case Transpose((2, 0, 1)) if x.shape[2] <= MOST_CHANNELS:
+        case steps.Transpose((2, 0, 1)) if x.shape[2] <= MOST_CHANNELS:
             return lambda: cv2.split(x, list(out))
-        case Transpose((1, 2, 0)) if x.shape[0] <= MOST_CHANNELS:
+        case steps.Transpose((1, 2, 0)) if x.shape[0] <= MOST_CHANNELS:
             return lambda: cv2.merge(list(x), out)
-        case Transpose(perm) if perm == TO_PLANES and x.shape[0] == 1 and x.shape[3] <= MOST_CHANNELS:
+        case steps.Transpose(perm) if perm == TO_PLANES and x.shape[0] == 1 and x.shape[3] <= MOST_CHANNELS:
             return lambda: cv2.split(x[0], list(out[0]))
-        case Transpose(perm) if perm == TO_PIXELS and x.shape[0] == 1 and x.shape[1] <= MOST_CHANNELS:
+        case steps.Transpose(perm) if perm == TO_PIXELS and x.shape[0] == 1 and x.shape[1] <= MOST_CHANNELS:
             return lambda: cv2.merge(list(x[0]), out[0])
     raise Cannot("no function for this")
 
 
-def _resize(step: Resize, tensor: Tensor, x: Array, out: Array) -> Run:
+def _resize(step: steps.Resize, tensor: Tensor, x: Array, out: Array) -> Run:
     """Images as they lie in memory: pixels of some channels, or one plane after the other."""
     how = _interpolation(step)
     if x.dtype not in (np.float32, np.uint8):
         raise Cannot(f"no resize of {x.dtype}")
-    after = infer(step, tensor).shape
+    after = steps.infer(step, tensor).shape
     if len(after) == 4 and after[1:3] != x.shape[1:3] and after[3] == x.shape[3]:
         images = [(a, b) for a, b in zip(x, out, strict=True)]
     elif after[:-2] == x.shape[:-2]:
@@ -78,16 +67,16 @@ def _resize(step: Resize, tensor: Tensor, x: Array, out: Array) -> Run:
     return run
 
 
-def _interpolation(step: Resize) -> int:
+def _interpolation(step: steps.Resize) -> int:
     how: int
     match step:
-        case Resize(mode=Mode.NEAREST, grid=Grid.ASYMMETRIC, rounding=Rounding.FLOOR):
+        case steps.Resize(mode=Mode.NEAREST, grid=Grid.ASYMMETRIC, rounding=Rounding.FLOOR):
             how = cv2.INTER_NEAREST
-        case Resize(mode=Mode.NEAREST, grid=Grid.HALF_PIXEL, rounding=Rounding.HALF_UP):
+        case steps.Resize(mode=Mode.NEAREST, grid=Grid.HALF_PIXEL, rounding=Rounding.HALF_UP):
             how = cv2.INTER_NEAREST_EXACT
-        case Resize(mode=Mode.LINEAR, grid=Grid.HALF_PIXEL):
+        case steps.Resize(mode=Mode.LINEAR, grid=Grid.HALF_PIXEL):
             how = cv2.INTER_LINEAR
-        case Resize(mode=Mode.CUBIC, grid=Grid.HALF_PIXEL):
+        case steps.Resize(mode=Mode.CUBIC, grid=Grid.HALF_PIXEL):
             how = cv2.INTER_CUBIC
         case _:
             raise Cannot("no such interpolation")
@@ -97,11 +86,11 @@ def _interpolation(step: Resize) -> int:
 def _photo(case: Case, x: Array, out: Array) -> Run:
     """A photograph, resized in uint8 as is its habit, then planes of it to scaled float32."""
     kinds = {type(s): s for s in case.steps}
-    scaling, resizing = kinds.get(Scale), kinds.get(Resize)
-    if case.input.dtype is not Element.U8 or kinds.keys() != {Cast, Resize, Scale, Transpose}:
+    scaling, resizing = kinds.get(steps.Scale), kinds.get(steps.Resize)
+    if case.input.dtype is not Element.U8 or kinds.keys() != PHOTO:
         raise Cannot("a chain of other steps than a photograph's")
-    assert isinstance(scaling, Scale), "a photograph is scaled"
-    assert isinstance(resizing, Resize), "a photograph is resized"
+    assert isinstance(scaling, steps.Scale), "a photograph is scaled"
+    assert isinstance(resizing, steps.Resize), "a photograph is resized"
     if scaling.reach is not Reach.CHANNEL:
         raise Cannot("one coefficient for each channel only")
     channels = x.shape[3]
