@@ -25,7 +25,7 @@ from anyrt.schedule.step import Apply, Context, Step, Strategies
 from anyrt.schedule.tuning import Tuning
 from benchmarks.command import QUICK, THREADS, Command, file, ready
 from benchmarks.layers import report
-from benchmarks.mechanisms import MECHANISMS, Mechanism, Passes, gains, instead_of_pass
+from benchmarks.mechanisms import MECHANISMS, Mechanism, Passes, gains, instead_of_pass, place_of
 from benchmarks.peers import DYNAMIC
 from benchmarks.record import Gain, append, line_of
 from benchmarks.table import show
@@ -67,8 +67,7 @@ def _cut(name: str, case: str, tuning: Tuning) -> Mechanism:
 
 def _instead(step: str, name: str, case: str, apply: Apply) -> Mechanism:
     """A step done otherwise."""
-    place = f"loops/{step.replace(' stores', '').replace('-', '').replace(' ', '_')}.py"
-    return _tried(name, place, case, STRATEGIES.instead(step, Step(f"{step}: {name}", apply)))
+    return _tried(name, place_of(step), case, STRATEGIES.instead(step, Step(f"{step}: {name}", apply)))
 
 
 def _batches(name: str, case: str, sizes: dict[str, int]) -> Mechanism:

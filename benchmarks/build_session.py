@@ -18,11 +18,10 @@ from pathlib import Path
 from benchmarks import builds
 from benchmarks.builds import ROWS, USUAL, Built, Kind, Row, tables
 from benchmarks.command import LINES, THREADS, Command, file, option, progress
-from benchmarks.jobs import Job, Outcome
+from benchmarks.jobs import ROOT, Job, Outcome, environment
 from benchmarks.record import append, begin
 from benchmarks.table import markdown
 
-ROOT = Path(__file__).resolve().parents[1]
 MOST_SEEDS = 10  # that are told of
 QUICK_LAYERS, QUICK_RANDOM = 200, 20
 
@@ -124,7 +123,7 @@ def child(job: Job, order: Order, cache: Path) -> Outcome:
         command = [sys.executable, "-m", "benchmarks.building", json.dumps(asdict(job)), str(result)]
         with errors.open("wb") as file:
             process = subprocess.Popen(
-                command, env=_environment(order, cache), stdout=file, stderr=file, start_new_session=True
+                command, env=environment(order.tree, cache), stdout=file, stderr=file, start_new_session=True
             )
         try:
             status = _ended(process, result, order.timeout_s)
@@ -158,16 +157,6 @@ def _with_error(outcome: Outcome, status: int | None, errors: str, seconds: floa
         return replace(outcome, error=f"not done after {seconds:g} s")
     last = errors.strip().rpartition("\n")[2]
     return replace(outcome, error=f"ended with status {status}: {last}"[:200])
-
-
-def _environment(order: Order, cache: Path) -> dict[str, str]:
-    ours = {k: v for k, v in os.environ.items() if not k.startswith("ANYRT_")}
-    return {
-        **ours,
-        "ANYRT_CACHE_DIR": str(cache),
-        "PYTHONPATH": f"{order.tree.resolve() / 'src'}{os.pathsep}{ROOT}",
-        "PYTHONHASHSEED": "0",
-    }
 
 
 @contextlib.contextmanager

@@ -41,7 +41,7 @@ LOG = Log()
 
 
 def empty(threads: int | None = None, flags: int = 0) -> Described:
-    """A network without layers, with its builder and a configuration for a number of threads (default: of the machine)."""
+    """A network without layers, its builder and configuration; threads: None: all of the machine."""
     builder = trt.Builder(LOG)
     network, config = builder.create_network(flags), builder.create_builder_config()
     config.num_threads = threads

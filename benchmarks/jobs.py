@@ -1,8 +1,19 @@
-"""What `python -m benchmarks build` asks of one process, and what comes back."""
+"""What `python -m benchmarks build` asks of a process, and what comes back; the environment of processes."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def environment(tree: Path, cache: Path) -> dict[str, str]:
+    """The environment of a process with the AnyRT of a source tree, these benchmarks and a kernel cache."""
+    others = {k: v for k, v in os.environ.items() if not k.startswith("ANYRT_")}
+    path = f"{tree.resolve() / 'src'}{os.pathsep}{ROOT}"
+    return {**others, "ANYRT_CACHE_DIR": str(cache), "PYTHONPATH": path, "PYTHONHASHSEED": "0"}
 
 
 @dataclass(frozen=True, slots=True)

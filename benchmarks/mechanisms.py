@@ -94,6 +94,16 @@ def _tiled_too(kernel: Kernel, context: Context) -> Kernel | Fail:
     return tiled(kernel, context, few=True)
 
 
+def place_of(step: str) -> str:
+    """The file of a step of the scheduling language."""
+    return f"loops/{step.replace(' stores', '').replace('-', '').replace(' ', '_')}.py"
+
+
+def _step(name: str, step: str, case: str, place: str = "") -> Mechanism:
+    """A step of the strategies, which its own file has unless `place` names another one."""
+    return Mechanism(name, place or place_of(step), case, STRATEGIES.without(step))
+
+
 MECHANISMS = (
     Mechanism(
         "positions near each other read as whole registers and permuted",
@@ -101,11 +111,10 @@ MECHANISMS = (
         "resize_bilinear_hp_8x64x56to112",
         {"permutes": []},
     ),
-    Mechanism(
+    _step(
         "where vectors of positions begin to read, from tables",
-        "loops/precompute_addresses.py",
+        "precompute addresses",
         "chain_preproc_1080p_rst",
-        STRATEGIES.without("precompute addresses"),
     ),
     Mechanism(
         "a row kept while taps along an outer axis read it again",
@@ -113,18 +122,8 @@ MECHANISMS = (
         "resize_bicubic_hp_8x64x56to112",
         {"costs": {"move": DEAR}},
     ),
-    Mechanism(
-        "pixels of few channels as one flat row",
-        "loops/interleave.py",
-        "resize_bilinear_hp_1080p_to640_u8_nhwc",
-        STRATEGIES.without("interleave"),
-    ),
-    Mechanism(
-        "channels taken apart piece by piece",
-        "loops/reorder.py",
-        "shuffle_u8_hwc2chw_1080p",
-        STRATEGIES.without("reorder"),
-    ),
+    _step("pixels of few channels as one flat row", "interleave", "resize_bilinear_hp_1080p_to640_u8_nhwc"),
+    _step("channels taken apart piece by piece", "reorder", "shuffle_u8_hwc2chw_1080p"),
     Mechanism(
         "strides up to 4 read as whole vectors",
         "backends/cpu/vectors.py",
@@ -137,11 +136,11 @@ MECHANISMS = (
         "shuffle_nchw2nhwc_1x3x224x224",
         STRATEGIES.instead("tile", Step("tile few, too", _tiled_too)),
     ),
-    Mechanism(
+    _step(
         "tiles transposed in registers",
-        "loops/tile.py, backends/cpu/transpose.py",
+        "tile",
         "shuffle_t2d_L3_1024",
-        STRATEGIES.without("tile"),
+        "loops/tile.py, backends/cpu/transpose.py",
     ),
     Mechanism(
         "transposing before a resize that grows",
@@ -149,11 +148,11 @@ MECHANISMS = (
         "chain_gn_scale_silu_resize2x_nhwc_bf16_1x320x64x64",
         instead_of_pass("simplify", _without_growing),
     ),
-    Mechanism(
+    _step(
         "factors of channels stored where tiles would compute them again",
-        "backends/cpu/strategies/map.py",
+        "store repeated",
         "chain_gn_scale_silu_resize2x_nhwc_1x320x64x64",
-        STRATEGIES.without("store repeated"),
+        "backends/cpu/strategies/map.py",
     ),
     Mechanism(
         "taps along an outer axis computed again instead of kept",
@@ -161,12 +160,7 @@ MECHANISMS = (
         "resize_bilinear_hp_nhwc_8x56x56x64to112",
         {"costs": {"move": CHEAP}},
     ),
-    Mechanism(
-        "squares around the mean of long rows in one pass",
-        "loops/fuse_folds.py",
-        "norm_gn32_2x320x64x64",
-        STRATEGIES.without("fuse folds"),
-    ),
+    _step("squares around the mean of long rows in one pass", "fuse folds", "norm_gn32_2x320x64x64"),
     Mechanism(
         "bfloat16 narrowed by the processor's instruction",
         "backends/cpu/bfloat.py",
@@ -179,39 +173,12 @@ MECHANISMS = (
         "chain_gn_silu_bf16_2x320x64x64",
         without_pass("shorten"),
     ),
-    Mechanism(
-        "rows of half types converted once",
-        "loops/cache_read.py",
-        "norm_ln_bf16_8x512x768",
-        STRATEGIES.without("cache read"),
-    ),
-    Mechanism(
-        "short rows in batches",
-        "loops/distribute.py",
-        "norm_ln_short_8x4096x64",
-        STRATEGIES.without("distribute"),
-    ),
-    Mechanism(
-        "two rows at a time",
-        "loops/unroll_and_jam.py",
-        "norm_ln_8x512x768",
-        STRATEGIES.without("unroll and jam"),
-    ),
-    Mechanism(
-        "the next rows on their way", "loops/prefetch.py", "norm_ln_8x512x768", STRATEGIES.without("prefetch")
-    ),
-    Mechanism(
-        "outputs written past the caches",
-        "loops/nontemporal.py",
-        "scale_u_8x64x112x112",
-        STRATEGIES.without("non-temporal stores"),
-    ),
-    Mechanism(
-        "tiles written past the caches",
-        "loops/nontemporal.py",
-        "shuffle_t2d_4096",
-        STRATEGIES.without("non-temporal stores"),
-    ),
+    _step("rows of half types converted once", "cache read", "norm_ln_bf16_8x512x768"),
+    _step("short rows in batches", "distribute", "norm_ln_short_8x4096x64"),
+    _step("two rows at a time", "unroll and jam", "norm_ln_8x512x768"),
+    _step("the next rows on their way", "prefetch", "norm_ln_8x512x768"),
+    _step("outputs written past the caches", "non-temporal stores", "scale_u_8x64x112x112"),
+    _step("tiles written past the caches", "non-temporal stores", "shuffle_t2d_4096"),
     Mechanism(
         "sizes that are open decide while running what is written past the caches",
         "schedule/nontemporal.py",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import onnx
@@ -21,9 +21,34 @@ DTYPES = {
 }
 
 
+Ends: TypeAlias = Mapping[str, tuple[int, Sequence[int | str | None]]]
+
+
+def ends_of(arrays: Mapping[str, Array]) -> Ends:
+    """Inputs or outputs like these arrays."""
+    return {name: (dtype_of(x), x.shape) for name, x in arrays.items()}
+
+
 def dtype_of(x: Array) -> int:
     """ONNX's number of the type."""
     return int(helper.np_dtype_to_tensor_dtype(x.dtype))
+
+
+def model_of(
+    nodes: Sequence[onnx.NodeProto],
+    name: str,
+    ends: tuple[Ends, Ends],
+    constants: Mapping[str, Array] | Sequence[onnx.TensorProto],
+    opsets: Mapping[str, int],
+    version: int,
+) -> onnx.ModelProto:
+    """A model. ends: inputs and outputs by name, an element type and a shape each. opsets: by domain."""
+    if isinstance(constants, Mapping):
+        constants = [numpy_helper.from_array(x, n) for n, x in constants.items()]
+    sides = ([helper.make_tensor_value_info(n, *x) for n, x in side.items()] for side in ends)
+    graph = helper.make_graph(nodes, name, *sides, constants)
+    imports = [helper.make_opsetid(*x) for x in opsets.items()]
+    return helper.make_model(graph, opset_imports=imports, ir_version=version)
 
 
 class Writer:
@@ -48,8 +73,6 @@ class Writer:
     def model(self, name: str, given: Mapping[str, Array], output: Array, opset: int, version: int) -> bytes:
         """The model whose last node gives y."""
         self.nodes[-1].output[0] = "y"
-        info = helper.make_tensor_value_info
-        ends = [info(n, dtype_of(x), x.shape) for n, x in (*given.items(), ("y", output))]
-        graph = helper.make_graph(self.nodes, name, ends[:-1], ends[-1:], self.constants)
-        opsets = [helper.make_opsetid("", opset)]
-        return bytes(helper.make_model(graph, opset_imports=opsets, ir_version=version).SerializeToString())
+        ends = (ends_of(given), ends_of({"y": output}))
+        model = model_of(self.nodes, name, ends, self.constants, {"": opset}, version)
+        return bytes(model.SerializeToString())

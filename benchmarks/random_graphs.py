@@ -80,19 +80,15 @@ class Seeded:
     random: random.Random
 
     def pick(self, *items: T) -> T:
-        """One of them."""
         return self.random.choice(items)
 
     def number(self, low: int, high: int) -> int:
-        """A number from `low` to `high`, both included."""
         return self.random.randint(low, high)
 
     def flag(self) -> bool:
-        """Yes or no."""
         return self.random.random() < 0.5
 
     def order(self, items: Sequence[T]) -> list[T]:
-        """All of them in some order."""
         return self.random.sample(items, len(items))
 
 
@@ -150,14 +146,17 @@ class Maker:
 
     def unary(self) -> Value:
         v = self.value()
-        names = [n for n, f in SCALARS.items() if f.arity == 1 and kind_of(v.dtype) in f.kinds]
-        return b.map_(self.dice.pick(*names), v)
+        return b.map_(self.scalar_function(1, v), v)
 
     def binary(self) -> Value:
         v = self.value()
-        names = [n for n, f in SCALARS.items() if f.arity == 2 and kind_of(v.dtype) in f.kinds]
         pair = [v, self.other(v)]
-        return b.map_(self.dice.pick(*names), *(pair if self.dice.pick(True, False) else pair[::-1]))
+        return b.map_(self.scalar_function(2, v), *(pair if self.dice.pick(True, False) else pair[::-1]))
+
+    def scalar_function(self, arity: int, v: Value) -> str:
+        """A function of numbers of the type of `v`."""
+        names = [n for n, f in SCALARS.items() if f.arity == arity and kind_of(v.dtype) in f.kinds]
+        return self.dice.pick(*names)
 
     def select(self) -> Value:
         v = self.value()
@@ -173,9 +172,13 @@ class Maker:
                 return b.scalar(self.dice.pick(2, 0, 1, 3), v)
             case "tensor":
                 shape = tuple(self.dice.pick(1, d) if isinstance(d, int) else 1 for d in v.shape)
-                data = np.random.default_rng(len(self.values)).integers(-3, 4, shape)
-                return b.const(data / 2 if is_float(v.dtype) else data, v.dtype)
+                return self.constant(shape, v)
         return self.dice.pick(*same)
+
+    def constant(self, shape: Sequence[Dim], v: Value) -> Value:
+        """Small numbers of the type of `v`."""
+        data = np.random.default_rng(len(self.values)).integers(-3, 4, shape)
+        return b.const(data / 2 if is_float(v.dtype) else data, v.dtype)
 
     def cast(self) -> Value:
         return b.cast(self.value(), self.dice.pick(*TYPES))
@@ -294,8 +297,7 @@ class Maker:
         sizes = {**dict(zip(left, v.shape, strict=True)), "n": self.dice.pick(1, 3, 16, 33, 40)}
         shape = tuple(sizes[c] for c in right)
         if all(isinstance(d, int) for d in shape) and self.dice.flag():
-            data = np.random.default_rng(len(self.values)).integers(-3, 4, shape)
-            w = b.const(data / 2 if is_float(v.dtype) else data, v.dtype)
+            w = self.constant(shape, v)
         else:
             fitting = [u for u in self.values if u.dtype is v.dtype and u.shape == shape]
             w = self.dice.pick(*fitting) if fitting else b.expand(b.const(2, v.dtype), shape)
@@ -338,8 +340,7 @@ class Maker:
             *(() if each else (channels,)),
             *shape[v.type.rank :],
         )
-        data = np.random.default_rng(len(self.values)).integers(-3, 4, kernel)
-        w = b.const(data / 2 if is_float(v.dtype) else data, v.dtype)
+        w = self.constant(kernel, v)
         wide = DataType.INT32 if v.dtype is DataType.INT8 else v.dtype
         name = "c" if each else "o"
         equation = f"{labels}{inner},{'c' if each else 'oc'}{inner}->n{name}{labels[2:]}"
@@ -500,8 +501,7 @@ def random_case(
     outputs = tuple((f"out{k}", v) for k, v in enumerate(made))
     found = tuple(Symbol(s, "x", k) for k, s in enumerate(symbols))
     graph = counted(Graph(tuple(zip(("x", "y"), params, strict=False)), outputs, {}, found), maker.tells)
-    sizes = [_sizes(dice, symbols) for _ in range(2 if symbols else 1)]
-    return Case(graph, [s for s in sizes if fits(graph, s)])
+    return _sized(dice, graph, symbols)
 
 
 def filtered_case(dice: Dice) -> Case:
@@ -522,12 +522,14 @@ def filtered_case(dice: Dice) -> Case:
             maker.values.append(maker.filter())
     inputs, outputs = (("x", maker.values[0]),), (("out0", maker.values[-1]),)
     graph = Graph(inputs, outputs, {}, tuple(Symbol(s, "x", AXES[s]) for s in symbols))
-    sizes = [_sizes(dice, symbols) for _ in range(2 if symbols else 1)]
+    return _sized(dice, graph, symbols)
+
+
+def _sized(dice: Dice, graph: Graph, symbols: Sequence[Sym]) -> Case:
+    """The graph with two sets of sizes, or one if none is open; those that fit it."""
+    draws = range(2 if symbols else 1)
+    sizes = [{s.name: max(dice.pick(1, 2, 3, 16, 17, 37, 0), s.lo) for s in symbols} for _ in draws]
     return Case(graph, [s for s in sizes if fits(graph, s)])
-
-
-def _sizes(dice: Dice, symbols: Sequence[Sym]) -> dict[str, int]:
-    return {s.name: max(dice.pick(1, 2, 3, 16, 17, 37, 0), s.lo) for s in symbols}
 
 
 def fits(graph: Graph, sizes: dict[str, int]) -> bool:

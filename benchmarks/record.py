@@ -67,9 +67,19 @@ class Row:
 
 
 def why(row: Row, peer: str) -> str:
-    """Why a peer has no time, in a word: – where it has no way to compute the case."""
-    reason = next((why for name, why in row.left_out.items() if name.split(" ")[0] == peer), "")
+    """The reason why a peer has no time, in a word."""
+    return in_a_word(next((why for name, why in row.left_out.items() if name.split(" ")[0] == peer), ""))
+
+
+def in_a_word(reason: str) -> str:
+    """The first word of a reason; – if the program cannot compute the case."""
     return "–" if reason.startswith("cannot") else reason.split(":")[0]
+
+
+def disturbance(row: Row) -> list[str]:
+    """The share of bursts that the machine was not quiet for, if it is more than a quarter."""
+    is_disturbed = row.bursts and row.disturbed > row.bursts / 4
+    return [f"disturbed {100 * row.disturbed // row.bursts} %"] if is_disturbed else []
 
 
 def others(rows: Sequence[Row]) -> list[str]:

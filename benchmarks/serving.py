@@ -23,11 +23,12 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper, parser
+from onnx import parser
 
 import anyrt
 from benchmarks.clock import status_kb
 from benchmarks.command import Command, file, markdown, option, publish
+from benchmarks.onnx_writer import Writer, model_of
 from benchmarks.table import Page, Table
 
 PAGE = Page("# Serving\n\nWritten by `python -m benchmarks serve`.\n")
@@ -253,42 +254,38 @@ def _saturation(model: Path, seconds: float) -> Iterator[tuple[str, ...]]:
 
 def encoder() -> onnx.ModelProto:
     """An encoder of MiniLM's size with random weights: tokens to the mean of their last states."""
-    random, nodes, kept = np.random.default_rng(0), list[onnx.NodeProto](), list[onnx.TensorProto]()
+    random, writer = np.random.default_rng(0), Writer()
+    node = writer.node
 
-    def weight(name: str, *shape: int) -> str:
-        kept.append(numpy_helper.from_array((random.standard_normal(shape) * 0.05).astype(np.float32), name))
-        return name
+    def weights(*shape: int) -> str:
+        return writer.array((random.standard_normal(shape) * 0.05).astype(np.float32))
 
-    def node(op: str, *inputs: str, **attributes: Any) -> str:  # Any: as ONNX takes them
-        nodes.append(helper.make_node(op, list(inputs), [f"t{len(nodes)}"], **attributes))
-        return f"t{len(nodes) - 1}"
+    def dense(x: str, before: int, after: int) -> str:
+        return node("Add", node("MatMul", x, weights(before, after)), weights(after))
 
-    def dense(x: str, name: str, before: int, after: int) -> str:
-        return node("Add", node("MatMul", x, weight(f"{name}w", before, after)), weight(f"{name}b", after))
+    def norm(x: str) -> str:
+        return node("LayerNormalization", x, weights(WIDTH), weights(WIDTH), axis=-1)
 
-    def norm(x: str, name: str) -> str:
-        return node("LayerNormalization", x, weight(f"{name}s", WIDTH), weight(f"{name}o", WIDTH), axis=-1)
-
-    parts = numpy_helper.from_array(np.array([0, 0, HEADS, WIDTH // HEADS]), "parts")
-    kept += [parts, numpy_helper.from_array(np.array([0, 0, WIDTH]), "whole")]
-    kept.append(numpy_helper.from_array(np.float32(WIDTH // HEADS) ** -0.5, "scale"))
-    x = node("Gather", weight("words", WORDS, WIDTH), "ids")
-    for k in range(LAYERS):
+    parts, whole = (
+        writer.array(np.array([0, 0, HEADS, WIDTH // HEADS])),
+        writer.array(np.array([0, 0, WIDTH])),
+    )
+    scale = writer.array(np.asarray(np.float32(WIDTH // HEADS) ** -0.5))
+    x = node("Gather", weights(WORDS, WIDTH), "ids")
+    for _ in range(LAYERS):
         q, key, v = (
-            node("Transpose", node("Reshape", dense(x, f"l{k}{n}", WIDTH, WIDTH), "parts"), perm=[0, 2, 1, 3])
-            for n in "qkv"
+            node("Transpose", node("Reshape", dense(x, WIDTH, WIDTH), parts), perm=[0, 2, 1, 3])
+            for _ in range(3)
         )
-        scores = node("Mul", node("MatMul", q, node("Transpose", key, perm=[0, 1, 3, 2])), "scale")
+        scores = node("Mul", node("MatMul", q, node("Transpose", key, perm=[0, 1, 3, 2])), scale)
         mixed = node("Transpose", node("MatMul", node("Softmax", scores, axis=-1), v), perm=[0, 2, 1, 3])
-        x = norm(node("Add", x, dense(node("Reshape", mixed, "whole"), f"l{k}p", WIDTH, WIDTH)), f"l{k}m")
-        inner = node("Gelu", dense(x, f"l{k}i", WIDTH, 4 * WIDTH))
-        x = norm(node("Add", x, dense(inner, f"l{k}f", 4 * WIDTH, WIDTH)), f"l{k}n")
-    nodes.append(helper.make_node("ReduceMean", [x, "axis"], ["y"], keepdims=0))
-    kept.append(numpy_helper.from_array(np.array([1]), "axis"))
-    ids = helper.make_tensor_value_info("ids", onnx.TensorProto.INT64, ["n", "t"])
-    y = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, ["n", WIDTH])
-    graph = helper.make_graph(nodes, "encoder", [ids], [y], kept)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+        x = norm(node("Add", x, dense(node("Reshape", mixed, whole), WIDTH, WIDTH)))
+        inner = node("Gelu", dense(x, WIDTH, 4 * WIDTH))
+        x = norm(node("Add", x, dense(inner, 4 * WIDTH, WIDTH)))
+    node("ReduceMean", x, writer.array(np.array([1])), keepdims=0)
+    writer.nodes[-1].output[0] = "y"
+    ends = ({"ids": (onnx.TensorProto.INT64, ("n", "t"))}, {"y": (onnx.TensorProto.FLOAT, ("n", WIDTH))})
+    return model_of(writer.nodes, "encoder", ends, writer.constants, {"": 20}, 9)
 
 
 def _batching(folder: Path, seconds: float, rows: int = 16) -> Iterator[tuple[str, ...]]:

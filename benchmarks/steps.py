@@ -197,6 +197,11 @@ def infer(step: Step, x: Tensor) -> Tensor:
             return x
 
 
+def name_of(shape: Shape) -> str:
+    """A shape in the name of a case: 8x64x112x112."""
+    return "x".join(map(str, shape))
+
+
 def types(steps: tuple[Step, ...], x: Tensor) -> tuple[Tensor, ...]:
     """The tensor before the first step, and after each."""
     out = [x]

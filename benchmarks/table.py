@@ -117,5 +117,10 @@ def digits(x: float) -> str:
     return f"{x:.{max(0, 2 - math.floor(math.log10(abs(x))))}f}"
 
 
+def ms(microseconds: float) -> str:
+    """Milliseconds."""
+    return digits(microseconds / 1e3)
+
+
 def _line(cells: tuple[str, ...]) -> str:
     return "| " + " | ".join(cells) + " |"

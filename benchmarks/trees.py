@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import statistics
 import subprocess
 import sys
@@ -29,12 +28,12 @@ from typing import Self, TypeAlias
 
 from benchmarks import record
 from benchmarks.command import LINES, QUICK, RUNS, THREADS, Command, effort, option, progress
+from benchmarks.jobs import ROOT, environment
 from benchmarks.measure import Effort, length, processors
 from benchmarks.registry import CONTRACTIONS, FAMILIES
 from benchmarks.registry import LAYERS as CHAINS
 from benchmarks.table import Table, digits, geometric_mean, show
 
-ROOT = Path(__file__).resolve().parents[1]
 BATCH = 8  # cases for which both processes hold engines and memory
 MOST_BURST = 1000  # of calls that take a microsecond
 NOTABLE = 0.03
@@ -192,11 +191,9 @@ class Process:
 
     def __enter__(self) -> Self:
         source = self.tree.resolve() / "src"
-        ours = {k: v for k, v in os.environ.items() if not k.startswith("ANYRT_")}
-        path = f"{source}{os.pathsep}{ROOT}"
         self.child = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.tree", str(source), str(self.threads)],
-            env={**ours, "PYTHONPATH": path, "ANYRT_CACHE_DIR": self.cache.name},
+            env=environment(self.tree, Path(self.cache.name)),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import ml_dtypes
@@ -75,6 +76,12 @@ def _unpacked(held: Array, like: Array) -> Array:
     if like.dtype == HALVES[0]:
         return ((codes.astype(np.int8) ^ 8) - 8).astype(like.dtype).reshape(like.shape)
     return codes.view(like.dtype).reshape(like.shape)
+
+
+def read_arrays(path: Path) -> dict[str, Array]:
+    """The arrays of a file that `np.savez` wrote."""
+    with np.load(path) as file:
+        return {name: file[name] for name in file.files}
 
 
 def input_values(tensor: Tensor, low: float, high: float, seed: int = 7) -> Array:

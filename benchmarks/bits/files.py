@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.peers import Cannot
-from benchmarks.values import Array
+from benchmarks.values import Array, read_arrays
 
 Given = dict[str, Array]
 
@@ -66,16 +66,16 @@ class Files:
 
     def inputs(self) -> Given:
         """What the model is called with."""
-        return _read(self._path("inputs.npz"))
+        return read_arrays(self._path("inputs.npz"))
 
     def batches(self) -> list[Given]:
         """More calls."""
-        return [_read(p) for p in sorted(self.folder.glob(f"{self.model}.batch*.npz"))]
+        return [read_arrays(p) for p in sorted(self.folder.glob(f"{self.model}.batch*.npz"))]
 
     def wanted(self, form: Form) -> list[Array]:
         """Float64 results: those of the form where it has weights of its own."""
         own = self._path(f"{form.name.lower()}.wanted.npz")
-        return [*_read(own if own.exists() else self._path("wanted.npz")).values()]
+        return [*read_arrays(own if own.exists() else self._path("wanted.npz")).values()]
 
     def facts(self) -> Facts:
         """The figures."""
@@ -101,11 +101,6 @@ class Files:
 
     def _path(self, ending: str) -> Path:
         return self.folder / f"{self.model}.{ending}"
-
-
-def _read(path: Path) -> Given:
-    with np.load(path) as file:
-        return {name: file[name] for name in file.files}
 
 
 def _write(path: Path, arrays: Mapping[str, Array]) -> None:

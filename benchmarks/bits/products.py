@@ -16,10 +16,11 @@ from typing import Any, Self
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 from benchmarks.bits.files import Facts, Files, Form
 from benchmarks.machine import last_cache_bytes
+from benchmarks.onnx_writer import model_of
 from benchmarks.values import Array, Floats
 
 BLOCK = 32
@@ -147,14 +148,9 @@ def wide(size: Product, held: Weights) -> onnx.ModelProto:
 
 
 def _model(size: Product, node: onnx.NodeProto, constants: dict[str, Array]) -> onnx.ModelProto:
-    ends = [
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, (size.rows, columns))
-        for name, columns in (("x", size.terms), ("y", size.results))
-    ]
-    held = [numpy_helper.from_array(array, name) for name, array in constants.items()]
-    graph = helper.make_graph([node], size.name, ends[:1], ends[1:], held)
-    opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("com.microsoft", 1)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
+    x, y = ((TensorProto.FLOAT, (size.rows, columns)) for columns in (size.terms, size.results))
+    opsets = {"": OPSET, "com.microsoft": 1}
+    return model_of([node], size.name, ({"x": x}, {"y": y}), constants, opsets, IR_VERSION)
 
 
 def export(folder: Path, name: str, forms: Iterable[Form]) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from benchmarks.bits.rows import AT_LEAST, ROWS, Entry, Figure, Goal, Group, Row
 from benchmarks.bits.session import Result
-from benchmarks.table import Page, Table, digits, geometric_mean
+from benchmarks.leads import Leads
+from benchmarks.table import Page, Table, digits, ms
 
 HEAD = """# Fewer bits
 
@@ -113,12 +114,12 @@ def _by(a: float | None, b: float | None) -> float | None:
 
 
 def _standing(group: Group, rows: Sequence[Result]) -> Table:
-    leads = [x for r in rows if (x := _speed(BY_NAME[r.row], r, BY_NAME[r.row].peers)) is not None]
+    leads = Leads.of(rows, lambda r: _speed(BY_NAME[r.row], r, BY_NAME[r.row].peers))
     with_goals = [r for r in rows if BY_NAME[r.row].goals]
     reached = sum(not missed(BY_NAME[r.row], r) for r in with_goals)
     note = (
-        f"{reached} of {len(with_goals)} rows reach all their goals; {digits(geometric_mean(leads))} times "
-        f"as fast as the best peer in the mean of {len(leads)}."
+        f"{reached} of {len(with_goals)} rows reach all their goals; {leads.mean} times "
+        f"as fast as the best peer in the mean of {len(leads.numbers)}."
     )
     threads = rows[0].threads
     lines = tuple(tuple(_stand(BY_NAME[r.row], r)) for r in rows)
@@ -134,9 +135,9 @@ def _filled(lines: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], tuple[
 def _stand(row: Row, found: Result) -> Iterator[str]:
     mine, best = found.timed.get(row.ours.label), _best(row, found, row.peers)
     yield row.name
-    yield _ms(mine.median) if mine else found.left_out.get(row.ours.label, "not run").replace("|", "/")
+    yield ms(mine.median) if mine else found.left_out.get(row.ours.label, "not run").replace("|", "/")
     yield best.label if best else ""
-    yield _ms(found.timed[best.label].median) if best else ""
+    yield ms(found.timed[best.label].median) if best else ""
     yield _number(_speed(row, found, row.peers))
     yield _number(_speed(row, found, (row.own,)) if row.own else None)
     share = _by(found.limit_us, mine.median if mine else None)
@@ -165,11 +166,7 @@ def _times(group: Group, rows: Sequence[Result]) -> Table:
 
 def _cell(found: Result, label: str) -> str:
     timed = found.timed.get(label)
-    return _ms(timed.median) if timed else found.left_out.get(label, "").split(":")[0]
-
-
-def _ms(microseconds: float) -> str:
-    return digits(microseconds / 1e3)
+    return ms(timed.median) if timed else found.left_out.get(label, "").split(":")[0]
 
 
 def _mb(size: float | None) -> str:

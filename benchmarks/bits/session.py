@@ -9,7 +9,6 @@ Each prints one line of JSON, the last of its output.
 from __future__ import annotations
 
 import gc
-import json
 import os
 import shutil
 import subprocess
@@ -35,7 +34,7 @@ from benchmarks.engines import engine_of
 from benchmarks.measure import QUICK, Effort, limit_threads, once
 from benchmarks.models.kernels import executed
 from benchmarks.models.programs import OURS, bound
-from benchmarks.models.session import TRIES, child, flops_per_us
+from benchmarks.models.session import ROOT, TRIES, child, flops_per_us, main
 from benchmarks.peers import Cannot, Way
 from benchmarks.probe import Probe
 from benchmarks.race import REASON, Race
@@ -43,7 +42,6 @@ from benchmarks.record import parse
 from benchmarks.steps import Element
 from benchmarks.values import Array
 
-ROOT = Path(__file__).parents[2]
 LOADS = 3  # the least memory of so many loads, after one that fills the caches of the process
 MOST_READ = 256 << 20  # bytes that are read to know what reading more takes
 BITS = {Element.F32: 32, Element.BF16: 16, Element.I8: 8}
@@ -255,7 +253,4 @@ def reading_us(size: int, threads: int) -> float:
 ENTRIES = {e.label: e for r in ROWS for e in r.entries}
 
 if __name__ == "__main__":
-    what, *words = sys.argv[1:]
-    print(json.dumps({"built": built, "together": together}[what](*words)))
-    sys.stdout.flush()
-    os._exit(0)  # some programs' threads hang when the interpreter ends
+    main({"built": built, "together": together})

@@ -24,7 +24,7 @@ from benchmarks.contractions.forms import (
 )
 from benchmarks.contractions.networks import HIDDEN, IMAGE, TOKENS, WIDTH
 from benchmarks.contractions.tables import NETWORKS, Row
-from benchmarks.steps import Element, Shape
+from benchmarks.steps import Element, Shape, name_of
 
 LARGE, CHANNELS, FEW_ROWS = 384, 32, 4
 BIAS, GELU, RESIDUAL, RELU = Tail
@@ -187,7 +187,7 @@ def _convolution(
     group = Group.LARGE if is_plain and min(c_in, c_out) >= CHANNELS else Group.OTHER
     if set(size) == {1}:
         group = Group.SMALL  # a product of one row
-    edges = _sizes(size[:1] if len(set(size)) == 1 and len(size) < 3 else size)
+    edges = name_of(size[:1] if len(set(size)) == 1 and len(size) < 3 else size)
     kind = f"g{window.groups}" if window.groups > 1 else ""
     stem = f"{'deconv' if transposed else 'conv'}_{network}_{f'{batch}x' if batch > 1 else ''}{c_in}x{edges}"
     name = f"{stem}to{c_out}_k{window.kernel[0]}s{window.stride[-1]}{kind}"
@@ -209,10 +209,6 @@ def _typed(case: Case, dtype: Element, group: Group) -> Case:
 
 def _named(stem: str, tail: Sequence[Tail]) -> str:
     return "_".join((stem, *(t.value for t in tail)))
-
-
-def _sizes(shape: Shape) -> str:
-    return "x".join(map(str, shape))
 
 
 def float_name(case: Case) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from benchmarks.contractions.cases import ALL, float_name
 from benchmarks.contractions.forms import Group, Product
 from benchmarks.layers.goals import LEAST_LIMIT_US, ours
+from benchmarks.leads import Leads
 from benchmarks.peers import OURS
 from benchmarks.record import SAME_AS_BEST, Entry, Row
 from benchmarks.table import geometric_mean
@@ -147,8 +148,7 @@ class Standing:
 def standing(which: Group, rows: Sequence[Row], every: Sequence[Row]) -> Standing:
     """What a group reached."""
     goal = GOALS[which]
-    leads = tuple(x for r in rows if (x := lead(r)) is not None)
-    shares = tuple(x for r in rows if (x := share(r)) is not None)
+    leads, shares = Leads.of(rows, lead).numbers, Leads.of(rows, share).numbers
     missing = [r for r in rows if ours(r) is None]
     short = [r for r in rows if r not in missing and faults(r, every)]
     found = [f"{len(missing)} not there"] if missing else []

@@ -9,9 +9,10 @@ from benchmarks.contractions import goals
 from benchmarks.contractions.forms import Group
 from benchmarks.contractions.tried import attempts
 from benchmarks.layers import report
+from benchmarks.leads import Leads
 from benchmarks.peers import OURS, UNTILED
-from benchmarks.record import SAME_AS_BEST, Results, Row, others, why
-from benchmarks.table import Page, Table, by_threads, digits, geometric_mean, title
+from benchmarks.record import Results, Row, disturbance, why
+from benchmarks.table import Page, Table, by_threads, digits, title
 
 HEAD = """# Products, convolutions, attention
 
@@ -64,12 +65,12 @@ def groups(rows: Sequence[Row], threads: str) -> Table:
 
 
 def _standing(found: goals.Standing) -> tuple[str, ...]:
-    goal, leads, shares = goals.GOALS[found.group], found.leads, found.shares
-    ahead = sum(x >= 1 - SAME_AS_BEST for x in leads)
+    goal, leads, shares = goals.GOALS[found.group], Leads(found.leads), found.shares
     whole, least = (_percent(x) for x in (goal.share, goal.least))
     return (
-        *(found.group.value, str(len(found.rows)), f"{ahead} of {len(leads)}"),
-        *(_digits(geometric_mean(leads)), _digits(min(leads, default=0.0)), _wanted(goal)),
+        *(found.group.value, str(len(found.rows)), leads.share),
+        *((leads.mean, leads.least) if leads.numbers else ("", "")),
+        _wanted(goal),
         *(_percent(sum(shares) / len(shares) if shares else None), _percent(min(shares, default=None))),
         *(f"mean {whole}" if whole else f"each {least}" if least else "",),
         f"no: {', '.join(found.faults)}" if found.faults else "yes",
@@ -91,9 +92,7 @@ def cases(group: Group, rows: Sequence[Row], every: Sequence[Row], threads: str)
 
 def _case(row: Row, every: Sequence[Row]) -> tuple[str, ...]:
     mine, best, ahead = goals.ours(row), goals.rival(row), goals.lead(row)
-    missing = goals.faults(row, every)
-    if row.bursts and row.disturbed > row.bursts / 4:
-        missing = [*missing, f"disturbed {100 * row.disturbed // row.bursts} %"]
+    missing = [*goals.faults(row, every), *disturbance(row)]
     return (
         *(row.case, digits(row.limit), goals.decides(row), _digits(row.facts.get("tiles_us", 0.0))),
         _digits(mine.median if mine else 0.0),
@@ -119,13 +118,11 @@ def missed(rows: Sequence[Row], threads: str) -> Table:
 
 def peers(rows: Sequence[Row], threads: str) -> Table:
     """Each peer's time as a multiple of AnyRT's."""
-    names = others(rows)
-    lines = tuple((row.case, *(_beside(row, name) for name in names)) for row in rows)
     note = (
         "The fastest way of each peer, as a multiple of AnyRT's time, or in µs where AnyRT has none. –: has "
         "no way to compute the case; wrong: differs from the reference."
     )
-    return Table(f"Every peer, {threads}", ("case", *names), lines, note)
+    return report.every_peer(f"Every peer, {threads}", rows, _beside, note)
 
 
 def _beside(row: Row, name: str) -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
-import onnx
-from onnx import helper, numpy_helper
+from onnx import helper
 
+from benchmarks import onnx_writer
 from benchmarks.families.case import Node
-from benchmarks.onnx_writer import dtype_of
+from benchmarks.onnx_writer import dtype_of, ends_of
 from benchmarks.peers import Cannot, Model, Task
 from benchmarks.values import Array, placed
 
@@ -29,25 +30,20 @@ def model_of(task: Task) -> Model:
     node: Node = task.case.onnx
     given = {name: _typed(task, x) for name, x in task.given.items()}
     results = tuple(_typed(task, y) for y in task.outputs)
-    names, constants = list[str](), list[onnx.TensorProto]()
-    for i, operand in enumerate(node.operands):
-        names.append(operand if isinstance(operand, str) else f"c{i}")
-        if not isinstance(operand, str):
-            array = operand() if callable(operand) else operand
-            constants.append(numpy_helper.from_array(array, f"c{i}"))
-    outs = [f"y{i}" for i in range(len(results))]
-    attributes = {name: x() if callable(x) else x for name, x in node.attributes.items()}
-    made = helper.make_node(node.kind, names, outs, **attributes)
-    info = helper.make_tensor_value_info
-    ends = [
-        [info(name, dtype_of(x), x.shape) for name, x in given.items()],
-        [info(name, dtype_of(y), shape_of(task, y)) for name, y in zip(outs, results, strict=True)],
-    ]
-    graph = helper.make_graph([made], task.case.name, *ends, constants)
-    opsets = [helper.make_opsetid("", OPSET)]
-    opsets += [helper.make_opsetid(str(domain), 1)] if (domain := node.attributes.get("domain")) else []
-    model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
+    constants = {f"c{i}": _value(x) for i, x in enumerate(node.operands) if not isinstance(x, str)}
+    names = [x if isinstance(x, str) else f"c{i}" for i, x in enumerate(node.operands)]
+    outputs = {f"y{i}": (dtype_of(y), shape_of(task, y)) for i, y in enumerate(results)}
+    attributes = {name: _value(x) for name, x in node.attributes.items()}
+    nodes = [helper.make_node(node.kind, names, [*outputs], **attributes)]
+    opsets = {"": OPSET} | ({attributes["domain"]: 1} if "domain" in attributes else {})
+    model = onnx_writer.model_of(
+        nodes, task.case.name, (ends_of(given), outputs), constants, opsets, IR_VERSION
+    )
     return Model(model.SerializeToString(), given, results, task.case.counted)
+
+
+def _value(x: Any) -> Any:  # Any: of an operand or attribute, or the function that makes it
+    return x() if callable(x) else x
 
 
 def shape_of(task: Task, y: Array) -> tuple[int | None, ...]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from benchmarks.families.case import Family
+from benchmarks.leads import Leads
 from benchmarks.peers import OURS
-from benchmarks.record import SAME_AS_BEST, Entry, Results, Row, others, why
-from benchmarks.table import Page, Table, by_threads, digits, geometric_mean, title
+from benchmarks.record import Entry, Results, Row, others, why
+from benchmarks.table import Page, Table, by_threads, digits, title
 
 MOST = 1.3  # times the best program's time that no case may take
 WANTED = 0.9  # the part of the cases that are to be as fast as the best program
@@ -72,20 +73,13 @@ def _families(rows: Sequence[Row], threads: str) -> Table:
 
 
 def _standing(name: str, rows: Sequence[Row]) -> tuple[str, ...]:
-    leads = [x for r in rows if (x := lead(r)) is not None]
-    if not leads:
+    leads = Leads.of(rows, lead)
+    count, slow = len(leads.numbers), leads.slower_than(MOST)
+    if not count:
         return ()
-    ahead = sum(x >= 1 - SAME_AS_BEST for x in leads)
-    slow = sum(x * MOST < 1 for x in leads)
-    holds = ahead >= WANTED * len(leads) and not slow and len(leads) == len(rows)
+    holds = leads.ahead >= WANTED * count and not slow and count == len(rows)
     return (
-        *(
-            name,
-            str(len(rows)),
-            f"{ahead} of {len(leads)}",
-            digits(geometric_mean(leads)),
-            digits(min(leads)),
-        ),
+        *(name, str(len(rows)), leads.share, leads.mean, leads.least),
         "yes" if holds else f"no: {slow} slower than {MOST}" if slow else "no",
     )
 

@@ -9,12 +9,12 @@ import numpy as np
 
 import anyrt as trt
 from benchmarks.families.case import Case, Family, Node, Shape, normal, size
+from benchmarks.layers.taps import cubic
 from benchmarks.values import Array
 
 HALF = trt.ResizeCoordinateTransformation.HALF_PIXEL
 MODES = {"linear": trt.InterpolationMode.LINEAR, "cubic": trt.InterpolationMode.CUBIC}
 TORCH_MODES = {"linear": "bilinear", "cubic": "bicubic"}
-REACH = {"linear": 1, "cubic": 2}
 A = -0.5  # of the cubic kernel, as libraries of images have it
 
 
@@ -63,9 +63,5 @@ def weights(before: int, after: int, mode: str) -> Array:
     scale = before / after
     at = (np.arange(after)[:, None] + 0.5) * scale - 0.5
     d = np.abs(at - np.arange(before)) / max(scale, 1)
-    if mode == "linear":
-        found = np.clip(1 - d, 0, None)
-    else:
-        near, far = ((A + 2) * d - (A + 3)) * d * d + 1, ((A * d - 5 * A) * d + 8 * A) * d - 4 * A
-        found = np.where(d <= 1, near, np.where(d < REACH[mode], far, 0))
-    return np.asarray(found / found.sum(1, keepdims=True))
+    taps = np.clip(1 - d, 0, None) if mode == "linear" else cubic(d, A)
+    return np.asarray(taps / taps.sum(1, keepdims=True))

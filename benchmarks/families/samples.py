@@ -9,6 +9,7 @@ import numpy as np
 
 import anyrt as trt
 from benchmarks.families.case import Case, Family, Make, Node, Random, Shape, normal, size
+from benchmarks.layers.taps import cubic
 from benchmarks.values import Array
 
 MODES = {
@@ -111,16 +112,13 @@ def _taps(g: Array, size: int, mode: str, pad: str, align: bool) -> list[tuple[A
         p = _mirrored(p, size, align)
     low = np.rint(p) if mode == "nearest" else np.floor(p)
     part = (p - low).astype(np.float64)
-    a, steps = -0.75, {"nearest": [0], "linear": [0, 1], "cubic": [-1, 0, 1, 2]}[mode]
-    found = []
-    for step in steps:
+    taps = []
+    for step in {"nearest": [0], "linear": [0, 1], "cubic": [-1, 0, 1, 2]}[mode]:
         at, d = low.astype(np.int64) + step, np.abs(part - step)
-        near = ((a + 2) * d - (a + 3)) * d * d + 1
-        far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
-        weight = {"nearest": np.ones_like(d), "linear": 1 - d, "cubic": np.where(d <= 1, near, far)}[mode]
+        weight = {"nearest": np.ones_like(d), "linear": 1 - d, "cubic": cubic(d)}[mode]
         inside = (at >= 0) & (at < size)
-        found.append((np.clip(at, 0, size - 1), weight if pad != "zeros" else weight * inside))
-    return found
+        taps.append((np.clip(at, 0, size - 1), weight if pad != "zeros" else weight * inside))
+    return taps
 
 
 def _mirrored(p: Array, size: int, align: bool) -> Array:

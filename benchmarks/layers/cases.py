@@ -35,6 +35,7 @@ from benchmarks.steps import (
     Tensor,
     Transpose,
     affine_shape,
+    name_of,
     scale_shape,
     types,
 )
@@ -119,7 +120,7 @@ def scale_cases() -> Iterator[Case]:
 
     def case(name: str, shape: Shape, step: Scale, dtype: Element = F32, known: float | None = None) -> Case:
         low = -2.0 if step.power in (1.0, 2.0) else 0.25
-        full = f"scale_{step.reach.value}_{name}_{_size(shape)}".replace("__", "_")
+        full = f"scale_{step.reach.value}_{name}_{name_of(shape)}".replace("__", "_")
         return Case(full, Layer.SCALE, Tensor(shape, dtype), (step,), low=low, known=known)
 
     yield case("", BIG, Scale(U))
@@ -262,7 +263,7 @@ def normalization_cases() -> Iterator[Case]:
 
     def case(name: str, shape: Shape, step: Norm, dtype: Element = F32, known: float | None = None) -> Case:
         kind = step.kind.value + (str(step.groups) if step.kind is Statistics.GROUP else "")
-        full = f"norm_{kind}_{name}_{_size(shape)}".replace("__", "_")
+        full = f"norm_{kind}_{name}_{name_of(shape)}".replace("__", "_")
         return Case(full, Layer.NORMALIZATION, Tensor(shape, dtype), (step,), known=known)
 
     yield case("", (8, 512, 768), LN, known=188 / 131.9)
@@ -366,7 +367,7 @@ def _spelled(
 ) -> Case:  # fmt: skip
     """widened: half types are computed in float32, as models of language write RMS."""
     half = "" if dtype is F32 else dtype.name.lower()
-    parts = (name, "twice" if how.twice else "", how.square.value, how.mean.value, root, half, _size(shape))
+    parts = (name, "twice" if how.twice else "", how.square.value, how.mean.value, root, half, name_of(shape))
     steps: tuple[Step, ...] = (Formula(spell(shape[-1], how)),)
     if half and widened:
         steps = (Cast(F32), *steps, Cast(dtype))
@@ -385,13 +386,9 @@ def _dynamic(first: Case, others: tuple[Shape, ...]) -> Iterator[Case]:
     """The case at its own and at other shapes, which one engine serves."""
     shapes = (first.input.shape, *others)
     for shape in shapes:
-        stem = first.name.removesuffix("_" + _size(first.input.shape))
-        name = f"{stem}_{_size(shape)}"
+        stem = first.name.removesuffix("_" + name_of(first.input.shape))
+        name = f"{stem}_{name_of(shape)}"
         yield replace(first, name=name, input=Tensor(shape, first.input.dtype), dynamic=shapes)
-
-
-def _size(shape: Shape) -> str:
-    return "x".join(map(str, shape))
 
 
 CASES: tuple[Case, ...] = (

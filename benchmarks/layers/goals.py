@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from benchmarks.layers.cases import Layer
 from benchmarks.peers import OURS
-from benchmarks.record import SAME_AS_BEST, Entry, Row
+from benchmarks.record import SAME_AS_BEST, Entry, Row, disturbance
 
 LEAST_LIMIT_US = 20.0
 OVER_C = 1.2  # a plain C kernel reached `known` times the limit: we may need so much more
@@ -66,19 +66,23 @@ def wanted_lead(row: Row) -> float:
     return SPECIAL.get(row.case, GOALS[row.layer].faster)
 
 
+def is_fast(row: Row) -> bool:
+    """Whether AnyRT computes the case, as many times faster than the best peer as is required."""
+    reached, required = lead(row), wanted_lead(row)
+    return ours(row) is not None and (reached is None or reached >= required * (1 - SAME_AS_BEST))
+
+
 def verdict(row: Row) -> str:
     """What is missing in a case; empty when nothing is."""
     mine, best, reached = ours(row), row.best(OURS), lead(row)
     if mine is None:
         return row.left_out.get(OURS, "AnyRT is missing")
     faults = []
-    if best is not None and reached is not None and reached < wanted_lead(row) * (1 - SAME_AS_BEST):
+    if best is not None and reached is not None and not is_fast(row):
         faults.append(f"slower than {best.name}" if reached < 1 else f"not {wanted_lead(row):g}× faster")
     over = above_limit(row)
     if over is not None and row.known is not None and over > OVER_C * row.known:
         faults.append(f"above {OVER_C:g} × C ({row.known:.2f})")
     if row.memcpy and row.limit > MEMCPY_SLACK * row.memcpy:
         faults.append("limit is slower than memcpy")
-    if row.bursts and row.disturbed > row.bursts / 4:
-        faults.append(f"disturbed {100 * row.disturbed // row.bursts} %")
-    return ", ".join(faults)
+    return ", ".join([*faults, *disturbance(row)])

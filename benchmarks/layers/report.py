@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from benchmarks.layers import goals
 from benchmarks.layers.cases import Layer
-from benchmarks.peers import OURS
-from benchmarks.record import SAME_AS_BEST, Crowd, Gain, Results, Row, others, why
+from benchmarks.leads import Leads
+from benchmarks.peers import DYNAMIC, OURS
+from benchmarks.record import Crowd, Entry, Gain, Results, Row, others, why
 from benchmarks.table import Page, Table, by_threads, digits, geometric_mean
 
 HALF = re.compile("_b?f16(?=_|$)")
@@ -83,18 +84,16 @@ def _case(row: Row) -> tuple[str, ...]:
 
 def layers(rows: Sequence[Row], threads: str) -> Table:
     """Each layer against its goals."""
-    found = [r for layer in Layer if (r := _layer(layer.value, rows))]
-    leads = [x for r in rows if (x := goals.lead(r)) is not None]
-    mean = geometric_mean(leads)
-    overs = [x for r in rows if (x := goals.above_limit(r)) is not None]
-    total = ("all", str(len(rows)), _share(leads), digits(mean), digits(min(leads, default=0.0)),
-             f"mean {goals.ALL_FASTER:g}", digits(geometric_mean(overs)), "",
-             _yes(mean >= goals.ALL_FASTER))  # fmt: skip
+    lines = [r for layer in Layer if (r := _layer(layer.value, rows))]
+    leads, overs = Leads.of(rows, goals.lead), Leads.of(rows, goals.above_limit)
+    is_reached = geometric_mean(leads.numbers) >= goals.ALL_FASTER
+    total = ("all", str(len(rows)), leads.share, leads.mean, leads.least, f"mean {goals.ALL_FASTER:g}",
+             overs.mean, "", _yes(is_reached))  # fmt: skip
     note = (
         "Means are geometric. A layer is reached when every case is as much faster as wanted (3 % is a tie) "
         "and the mean ratio to the limit, over cases whose limit is at least 20 µs, is small enough."
     )
-    return Table(f"Layers, {threads}", LAYER_COLUMNS, (*found, total), note)
+    return Table(f"Layers, {threads}", LAYER_COLUMNS, (*lines, total), note)
 
 
 def spellings(rows: Sequence[Row], threads: str) -> list[Table]:
@@ -109,28 +108,13 @@ def _layer(name: str, rows: Sequence[Row]) -> tuple[str, ...] | None:
     mine = [r for r in rows if r.layer == name]
     if not mine:
         return None
-    leads = [x for r in mine if (x := goals.lead(r)) is not None]
-    overs = [x for r in mine if (x := goals.above_limit(r)) is not None]
-    goal, over = goals.GOALS[name], geometric_mean(overs)
-    short = [
-        r
-        for r in mine
-        if (goals.lead(r) or goals.wanted_lead(r)) < goals.wanted_lead(r) * (1 - SAME_AS_BEST)
-        or goals.ours(r) is None
-    ]
+    leads, overs = Leads.of(mine, goals.lead), Leads.of(mine, goals.above_limit)
+    goal, most = goals.GOALS[name], goals.GOALS[name].limit
+    is_reached = all(map(goals.is_fast, mine)) and geometric_mean(overs.numbers) <= most
     return (
-        *(name, str(len(mine)), _share(leads), digits(geometric_mean(leads))),
-        *(digits(min(leads, default=0.0)), f"{goal.faster:g}", digits(over), _most(goal.limit)),
-        _yes(not short and over <= goal.limit),
+        *(name, str(len(mine)), leads.share, leads.mean, leads.least, f"{goal.faster:g}"),
+        *(overs.mean, f"{most:g}" if most < math.inf else "", _yes(is_reached)),
     )
-
-
-def _most(limit: float) -> str:
-    return f"{limit:g}" if limit < math.inf else ""
-
-
-def _share(leads: Sequence[float]) -> str:
-    return f"{sum(x >= 1 - SAME_AS_BEST for x in leads)} of {len(leads)}"
 
 
 def _yes(reached: bool) -> str:
@@ -139,12 +123,17 @@ def _yes(reached: bool) -> str:
 
 def peers(rows: Sequence[Row], threads: str) -> Table:
     """Each peer's time as a multiple of AnyRT's."""
-    names = others(rows)
-    lines = tuple((row.case, *(_beside(row, name) for name in names)) for row in rows)
     note = (
         "The fastest way of each peer. –: has no way to compute the case; wrong: differs from the reference."
     )
-    return Table(f"Peers' times as multiples of AnyRT's, {threads}", ("case", *names), lines, note)
+    return every_peer(f"Peers' times as multiples of AnyRT's, {threads}", rows, _beside, note)
+
+
+def every_peer(title: str, rows: Sequence[Row], beside: Callable[[Row, str], str], note: str) -> Table:
+    """A row for each case, a column for each peer; beside(row, peer): the cell."""
+    names = others(rows)
+    lines = tuple((row.case, *(beside(row, name) for name in names)) for row in rows)
+    return Table(title, ("case", *names), lines, note)
 
 
 def _beside(row: Row, name: str) -> str:
@@ -155,27 +144,24 @@ def _beside(row: Row, name: str) -> str:
 def halves(rows: Sequence[Row], threads: str) -> Table:
     """Half types beside float32."""
     by_name = {r.case: r for r in rows}
-    out = []
-    for row in rows:
-        full = by_name.get(HALF.sub("", row.case))
-        a, b = goals.ours(row), full and goals.ours(full)
-        if a and b and full is not row and row.limit >= goals.LEAST_LIMIT_US:
-            out.append((row.case, digits(a.median), digits(b.median), digits(a.median / b.median)))
+    full = {r.case: by_name.get(HALF.sub("", r.case), r) for r in rows}
+    halves = [r for r in rows if full[r.case] is not r and r.limit >= goals.LEAST_LIMIT_US]
+    lines = [_ratio(r.case, goals.ours(r), goals.ours(full[r.case])) for r in halves]
     note = f"Wanted: at most {goals.HALF_TYPE} where memory decides."
-    return Table(f"Half types, {threads}", ("case", "µs", "float32 µs", "ratio"), tuple(out), note)
+    columns = ("case", "µs", "float32 µs", "ratio")
+    return Table(f"Half types, {threads}", columns, tuple(filter(None, lines)), note)
 
 
 def dynamic(rows: Sequence[Row], threads: str) -> Table:
     """One engine for several shapes beside an engine for each."""
-    out = []
-    for row in rows:
-        a, b = row.entry(OURS, "dynamic"), goals.ours(row)
-        if a and b:
-            out.append((row.case, digits(a.median), digits(b.median), digits(a.median / b.median)))
-    note = f"Wanted: at most {goals.DYNAMIC}."
-    return Table(
-        f"Dynamic engines, {threads}", ("case", "dynamic µs", "static µs", "ratio"), tuple(out), note
-    )
+    lines = [_ratio(r.case, r.entry(OURS, DYNAMIC), goals.ours(r)) for r in rows]
+    columns, note = ("case", "dynamic µs", "static µs", "ratio"), f"Wanted: at most {goals.DYNAMIC}."
+    return Table(f"Dynamic engines, {threads}", columns, tuple(filter(None, lines)), note)
+
+
+def _ratio(case: str, a: Entry | None, b: Entry | None) -> tuple[str, ...]:
+    """Two medians and their ratio; empty if either is missing."""
+    return (case, *map(digits, (a.median, b.median, a.median / b.median))) if a and b else ()
 
 
 def building(rows: Sequence[Row], threads: str) -> Table:
@@ -217,33 +203,25 @@ def calls(row: Row) -> Table:
     return Table(title, ("program", "way", "median µs", "min", "wanted"), tuple(lines))
 
 
-def mechanisms(found: Sequence[Gain]) -> list[Table]:
+def mechanisms(gains: Sequence[Gain]) -> list[Table]:
     """One line for each mechanism, and for each attempt."""
-    threads = found[0].threads if found else 0
+    threads = gains[0].threads if gains else 0
     kept = Table(
         f"Mechanisms, {threads} threads",
         ("mechanism", "where", "case", "without µs", "with µs", "times faster", "by minima"),
-        tuple(
-            (
-                *(g.name, g.place, g.case, digits(g.without), digits(g.median)),
-                *(digits(g.without / g.median), digits(g.without_minimum / g.minimum)),
-            )
-            for g in found
-            if g.kept
-        ),
+        tuple(_gain(g, (g.without, g.without_minimum), (g.median, g.minimum)) for g in gains if g.kept),
         "Each case in turn without the mechanism and with it, all others on. Medians; minima last.",
     )
     tried = Table(
         f"Tried and not kept, {threads} threads",
         ("attempt", "where", "case", "as it is µs", "tried µs", "times faster", "by minima"),
-        tuple(
-            (
-                *(g.name, g.place, g.case, digits(g.median), digits(g.without)),
-                *(digits(g.median / g.without), digits(g.minimum / g.without_minimum)),
-            )
-            for g in found
-            if not g.kept
-        ),
+        tuple(_gain(g, (g.median, g.minimum), (g.without, g.without_minimum)) for g in gains if not g.kept),
         "Each case in turn as it is and with another choice; below 1 the attempt is slower. Medians.",
     )
     return [kept, *([tried] if tried.rows else [])]
+
+
+def _gain(gain: Gain, before: tuple[float, float], after: tuple[float, float]) -> tuple[str, ...]:
+    """before, after: (median, minimum)."""
+    ratios = (b / a for b, a in zip(before, after, strict=True))
+    return (gain.name, gain.place, gain.case, *map(digits, (before[0], after[0], *ratios)))

@@ -30,7 +30,7 @@ def table(step: Resize, n_in: int, n_out: int) -> tuple[Ints, NDArray[np.float64
             positions, weights = whole[:, None] + np.arange(2), np.hstack([1 - part, part])
         case Mode.CUBIC:
             positions = whole[:, None] + np.arange(-1, 3)
-            weights = _cubic(np.abs(part - np.arange(-1, 3)))
+            weights = cubic(np.abs(part - np.arange(-1, 3)))
     return np.clip(positions, 0, n_in - 1), weights
 
 
@@ -69,9 +69,9 @@ def _rounded(rounding: Rounding, num: Ints, den: int) -> Ints:
             return -((den - 2 * num) // (2 * den))
 
 
-def _cubic(distance: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Keys' kernel."""
-    d, a = distance, CUBIC
+def cubic(distance: NDArray[np.float64], a: float = CUBIC) -> NDArray[np.float64]:
+    """Keys' kernel, with the coefficient `a`."""
+    d = distance
     near = ((a + 2) * d - (a + 3)) * d * d + 1
     far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
     return np.where(d <= 1, near, np.where(d < 2, far, 0.0))

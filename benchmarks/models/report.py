@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from benchmarks.leads import Leads
 from benchmarks.models.programs import OURS, PROGRAMS
 from benchmarks.models.session import Measured, Timed
-from benchmarks.record import SAME_AS_BEST
-from benchmarks.table import Page, Table, digits, geometric_mean
+from benchmarks.record import in_a_word
+from benchmarks.table import Page, Table, digits, ms
 
 MOST = 1.3  # times the best program's time that no model may take
 WORST = 8  # kernels of a model that a table names
@@ -48,24 +49,12 @@ def _best(found: Measured) -> Timed | None:
 
 
 def _standing(rows: Sequence[Measured]) -> Table:
-    columns = (
-        "model",
-        "GFLOP",
-        "MB",
-        "kernels",
-        "limit ms",
-        "AnyRT ms",
-        "of the limit",
-        "best",
-        "ms",
-        "faster",
-    )
-    leads = [x for r in rows if (x := lead(r)) is not None]
-    ahead = sum(x >= 1 - SAME_AS_BEST for x in leads)
-    slow = sum(x * MOST < 1 for x in leads)
+    columns = ("model", "GFLOP", "MB", "kernels", "limit ms", "AnyRT ms", "of the limit", "best", "ms",
+               "faster")  # fmt: skip
+    leads = Leads.of(rows, lead)
     note = (
-        f"{ahead} of {len(leads)} models not slower than the best other program, {slow} slower than {MOST} "
-        f"times that; {digits(geometric_mean(leads))} times as fast in the mean. Least times."
+        f"{leads.share} models not slower than the best other program, {leads.slower_than(MOST)} slower than "
+        f"{MOST} times that; {leads.mean} times as fast in the mean. Least times."
     )
     threads = rows[0].threads if rows else 0
     return Table(f"Models, {threads} threads", columns, tuple(map(_stand, rows)), note)
@@ -77,8 +66,8 @@ def _stand(found: Measured) -> tuple[str, ...]:
     return (
         *(found.model, digits(found.flops / 1e9), digits(found.bytes / 1e6), str(len(found.kernels) or "")),
         digits(least / 1e3),
-        *((_ms(mine.minimum), f"{least / mine.minimum:.0%}") if mine else (_why(found, OURS), "")),
-        *((best.program, _ms(best.minimum)) if best else ("", "")),
+        *((ms(mine.minimum), f"{least / mine.minimum:.0%}") if mine else (_why(found, OURS), "")),
+        *((best.program, ms(best.minimum)) if best else ("", "")),
         digits(ratio) if ratio else "",
     )
 
@@ -91,7 +80,7 @@ def _latencies(rows: Sequence[Measured]) -> Table:
 
 def _cell(found: Measured, program: str) -> str:
     timed = next((t for t in found.timed if t.program == program), None)
-    return f"{_ms(timed.median)}, {_ms(timed.late)}" if timed else _why(found, program)
+    return f"{ms(timed.median)}, {ms(timed.late)}" if timed else _why(found, program)
 
 
 def _loads(rows: Sequence[Measured]) -> Table:
@@ -112,7 +101,7 @@ def _worst(found: Measured) -> Table:
     total = sum(k.microseconds for k in found.kernels)
     least = sum(found.least_us(k.flops, k.bytes) for k in found.kernels)
     note = (
-        f"{len(found.kernels)} kernels, one by one {_ms(total)} ms, of which {least / total:.0%} is the "
+        f"{len(found.kernels)} kernels, one by one {ms(total)} ms, of which {least / total:.0%} is the "
         f"limit of each; the {WORST} that lose most time by it."
     )
     columns = ("kernel", "µs", "of all", "MFLOP", "kB", "limit µs", "of the limit")
@@ -129,10 +118,5 @@ def _kernels(found: Measured, total: float) -> Iterator[tuple[str, ...]]:
         )
 
 
-def _ms(microseconds: float) -> str:
-    return digits(microseconds / 1e3)
-
-
 def _why(found: Measured, program: str) -> str:
-    reason = found.left_out.get(program, "")
-    return "–" if reason.startswith("cannot") else reason.split(":")[0]
+    return in_a_word(found.left_out.get(program, ""))

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache, partial
 from importlib import import_module
@@ -36,7 +36,7 @@ from benchmarks.probe import Probe
 from benchmarks.race import Judge, Race
 from benchmarks.record import parse
 from benchmarks.steps import Element
-from benchmarks.values import Array
+from benchmarks.values import Array, read_arrays
 
 ROOT = Path(__file__).parents[2]
 MEASURED_FLOPS, MEASURED_BYTES = 10**9, 1 << 26
@@ -149,8 +149,7 @@ def together(model: str, folder: str, threads: str, runs: str, programs: str) ->
 
 def inputs(model: str, folder: Path) -> dict[str, Array]:
     """What a model is called with."""
-    with np.load(folder / f"{model}.npz") as file:
-        return {name: file[name] for name in file.files}
+    return read_arrays(folder / f"{model}.npz")
 
 
 def _judge(near: float) -> Judge[float]:
@@ -197,8 +196,13 @@ def _kernels(path: Path, given: dict[str, Array], threads: int) -> Iterator[Kern
         yield from kernels(engine, context)
 
 
-if __name__ == "__main__":
-    what, *words = sys.argv[1:]
-    print(json.dumps({"alone": alone, "together": together}[what](*words)))
+def main(actions: dict[str, Callable[..., object]]) -> None:
+    """Print what an action returns, by the words of the command line."""
+    name, *words = sys.argv[1:]
+    print(json.dumps(actions[name](*words)))
     sys.stdout.flush()
     os._exit(0)  # some programs' threads hang when the interpreter ends
+
+
+if __name__ == "__main__":
+    main({"alone": alone, "together": together})
