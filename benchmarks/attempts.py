@@ -1,5 +1,5 @@
-"""What was tried on cases that miss their goals and is not kept: other choices, each measured beside the one
-that stands.
+"""Alternatives that were measured on cases that miss their goals, and are not used. Each runs in turn with
+the current choice.
 
 An attempt is a mechanism turned round: its strategies or passes make what was tried.
 """
@@ -66,7 +66,7 @@ def _cut(name: str, case: str, tuning: Tuning) -> Mechanism:
 
 
 def _instead(step: str, name: str, case: str, apply: Apply) -> Mechanism:
-    """A step done otherwise."""
+    """A step of the strategies is replaced."""
     return _tried(name, place_of(step), case, STRATEGIES.instead(step, Step(f"{step}: {name}", apply)))
 
 

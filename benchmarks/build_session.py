@@ -1,4 +1,4 @@
-"""Runs the rows of `python -m benchmarks build`: every build in a process and a cache folder of its own."""
+"""Runs the rows of `python -m benchmarks build`: each build has its own process and cache folder."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ QUICK_LAYERS, QUICK_RANDOM = 200, 20
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """How to run: the median of `runs`; `tree`: whose src/anyrt builds; `timeout_s`: for each process."""
+    """How to run: the median of `runs`; `tree`: the source tree whose src/anyrt builds; `timeout_s`: for each
+    process."""
 
     runs: int
     threads: int
@@ -37,17 +38,17 @@ class Order:
 
 
 def run(rows: Sequence[Row], order: Order) -> Iterator[Built]:
-    """Each row's result as soon as there is one."""
+    """The result of each row, as soon as it is measured."""
     for row in rows:
         progress(row.name)
         yield _random(row, order) if row.kind in SEEDED else _fixed(row, order)
 
 
 def _fixed(row: Row, order: Order) -> Built:
-    found = [WAYS[row.kind](row, order) for _ in range(order.runs)]
-    failed = [x for x in found if x.error]
-    found.sort(key=lambda x: x.cpu_s or x.wall_s or 0.0)
-    return Built(row, failed[0] if failed else found[len(found) // 2])
+    outcomes = [WAYS[row.kind](row, order) for _ in range(order.runs)]
+    failed = [x for x in outcomes if x.error]
+    outcomes.sort(key=lambda x: x.cpu_s or x.wall_s or 0.0)
+    return Built(row, failed[0] if failed else outcomes[len(outcomes) // 2])
 
 
 def _cold(row: Row, order: Order) -> Outcome:
@@ -58,7 +59,7 @@ def _cold(row: Row, order: Order) -> Outcome:
 
 
 def _again(row: Row, order: Order) -> Outcome:
-    """In the cache of another process that built the same."""
+    """A build whose code is in the cache already."""
     job = Job("build", row.network, row.size, threads=order.threads)
     with _folder() as cache:
         first = child(job, order, cache)
@@ -92,21 +93,21 @@ SEEDED = {Kind.RANDOM_LAYERS: Job("build", "random_network"), Kind.RANDOM_PRIMIT
 
 
 def _random(row: Row, order: Order) -> Built:
-    """Each seed once; what fails or is stopped took the time that it was given."""
-    found = []
+    """Each seed once. A build that fails or is stopped counts with the time limit."""
+    outcomes = []
     for seed in range(row.size):
         with _folder() as cache:
             outcome = child(replace(SEEDED[row.kind], size=seed, threads=order.threads), order, cache)
-        found.append(replace(outcome, cpu_s=order.timeout_s if outcome.error else outcome.cpu_s))
-    return worst(row, found)
+        outcomes.append(replace(outcome, cpu_s=order.timeout_s if outcome.error else outcome.cpu_s))
+    return worst(row, outcomes)
 
 
-def worst(row: Row, found: Sequence[Outcome]) -> Built:
-    """The slowest of all, with how long all but a hundredth took, and who took longer than wanted."""
-    order = sorted(range(len(found)), key=lambda seed: -_cpu(found[seed]))
-    usual = _cpu(found[order[len(found) - math.ceil(USUAL * len(found))]])
-    slow = [seed for seed in order if found[seed].error or _cpu(found[seed]) > row.usual_s]
-    return Built(row, found[order[0]], usual, tuple(slow[:MOST_SEEDS]))
+def worst(row: Row, outcomes: Sequence[Outcome]) -> Built:
+    """The slowest of all seeds, the time that 99 % stay below, and the seeds that take too long."""
+    order = sorted(range(len(outcomes)), key=lambda seed: -_cpu(outcomes[seed]))
+    usual = _cpu(outcomes[order[len(outcomes) - math.ceil(USUAL * len(outcomes))]])
+    slow = [seed for seed in order if outcomes[seed].error or _cpu(outcomes[seed]) > row.usual_s]
+    return Built(row, outcomes[order[0]], usual, tuple(slow[:MOST_SEEDS]))
 
 
 def _cpu(outcome: Outcome) -> float:
@@ -117,7 +118,8 @@ def _cpu(outcome: Outcome) -> float:
 
 
 def child(job: Job, order: Order, cache: Path) -> Outcome:
-    """What a process of its own says of a job. It has the time once for the build, and once for the rest."""
+    """The outcome of a job in a new process. The time limit holds once for the build and once for everything
+    after it."""
     with _folder() as folder:
         result, errors = folder / "result", folder / "errors"
         command = [sys.executable, "-m", "benchmarks.building", json.dumps(asdict(job)), str(result)]
@@ -134,7 +136,7 @@ def child(job: Job, order: Order, cache: Path) -> Outcome:
 
 
 def _ended(process: subprocess.Popen[bytes], result: Path, seconds: float) -> int | None:
-    """Its status; None when it had to be stopped."""
+    """The exit status; None if the process had to be stopped."""
     for _ in range(2):
         with contextlib.suppress(subprocess.TimeoutExpired):
             return process.wait(seconds)
@@ -144,7 +146,7 @@ def _ended(process: subprocess.Popen[bytes], result: Path, seconds: float) -> in
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """The process and those that it started, which are a session of their own."""
+    """End the process and its children, which are a session of their own."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

@@ -1,4 +1,4 @@
-"""One process of `python -m benchmarks build`: it builds a network or loads a plan, and says what that took.
+"""A process of `python -m benchmarks build`: it builds a network or loads a plan, and reports the costs.
 
     python -m benchmarks.building JOB RESULT      a Job as JSON; the file that gets an Outcome as JSON
 
@@ -48,9 +48,9 @@ def build(job: Job, report: Report) -> None:
     start = time.perf_counter()
     ask = described(job.network, job.size, job.threads)
     seconds = time.perf_counter() - start
-    with measured() as found:
+    with measured() as outcomes:
         plan = ask()
-    outcome = replace(found[0], described_s=seconds)
+    outcome = replace(outcomes[0], described_s=seconds)
     report(outcome)
     if job.plan:
         Path(job.plan).write_bytes(plan)
@@ -66,25 +66,25 @@ def graph(job: Job, report: Report) -> None:
     names = ("benchmarks.random_graphs", "anyrt.compiler.driver", "anyrt.backends.loader")
     graphs, driver, loader = map(importlib.import_module, names)
     request = graphs.request(job.size, random_networks.LAYERS, *OPEN)
-    with measured() as found:
+    with measured() as outcomes:
         driver.build_parts(request, loader.target(), loader.device())
-    report(found[0])
+    report(outcomes[0])
 
 
 def load(job: Job, report: Report) -> None:
     """Load a plan that another process built."""
     plan = Path(job.plan).read_bytes()
-    with measured() as found:
+    with measured() as outcomes:
         context = engine_of(plan).create_execution_context()
     assert context is not None, "no context"
-    report(found[0])
+    report(outcomes[0])
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How a plan is given, and whether its weights are verified."""
+    """The source of a plan, and whether its weights are verified."""
 
-    given: Callable[[Path], object]
+    source: Callable[[Path], object]
     verified: bool = True
 
 
@@ -93,7 +93,7 @@ def _in_memory(path: Path) -> object:
 
 
 def _aligned(path: Path) -> object:
-    """Memory that begins at a page, and is promised to stay as it is."""
+    """Page-aligned memory that does not change."""
     buffer = aligned(Tensor((path.stat().st_size,), Element.U8))
     with path.open("rb") as file:
         file.readinto(buffer.data)
@@ -116,7 +116,7 @@ def load_weights(job: Job, report: Report) -> None:
     """Load a plan of many weights several times, in the form that `network` names; the code is cached."""
     form, path = FORMS[job.network], Path(job.plan)
     engine_of(path.read_bytes())  # so that the cache has the code, and memory the file
-    held, size = form.given(path), path.stat().st_size
+    held, size = form.source(path), path.stat().st_size
     times, copies = [], []
     for _ in range(LOADS):
         Path("/proc/self/clear_refs").write_text("5")  # from now on the peak is that of this load
@@ -130,7 +130,7 @@ def load_weights(job: Job, report: Report) -> None:
 
 
 def _peak_bytes() -> int:
-    """Memory at its highest, without what belongs to files."""
+    """The peak of resident memory without mapped files."""
     return 1024 * (status_kb("VmHWM") - status_kb("RssFile"))
 
 
@@ -146,10 +146,10 @@ ACTIONS: dict[str, Callable[[Job, Report], None]] = {
 
 
 class _Hurry:
-    """Whether the machine is quiet is not asked: what is compared takes turns."""
+    """A probe that does not wait for a quiet machine: the compared engines run in turn."""
 
     def wait(self) -> None:
-        """Come back at once."""
+        """Return at once."""
 
 
 def _inferences(outcome: Outcome, job: Job, plan: bytes) -> Outcome:
@@ -163,7 +163,7 @@ def _inferences(outcome: Outcome, job: Job, plan: bytes) -> Outcome:
 
 
 def _counted(outcome: Outcome, plan: bytes) -> Outcome:
-    """With what the compiler made, as far as it can be asked."""
+    """The outcome with the counts of the compiler, as far as this source tree reports them."""
     inspector = engine_of(plan).create_engine_inspector()
     shown = json.loads(inspector.get_engine_information(trt.LayerInformationFormat.JSON))
     kernels = shown.get("Kernels", shown["Layers"])  # another tree may list the network's layers besides
@@ -177,7 +177,7 @@ def _counted(outcome: Outcome, plan: bytes) -> Outcome:
 
 
 def reason_of_largest(report: str) -> str:
-    """Why the largest kernel's text is long, as the build report has it; empty where that says nothing.
+    """The reason in the build report why the largest kernel's text is long; empty if there is none.
 
     >>> reason_of_largest("9 KB of LLVM text in 2 different kernels, 8 KB in the largest, k1\\n  k1: 3 tiles")
     '3 tiles'
@@ -185,12 +185,12 @@ def reason_of_largest(report: str) -> str:
     total = LARGEST.search(report)
     if total is None:
         return ""
-    found = re.search(f"^  {re.escape(total['kernel'])}: (.*)$", report[total.end() :], re.MULTILINE)
-    return found[1] if found else ""
+    reason = re.search(f"^  {re.escape(total['kernel'])}: (.*)$", report[total.end() :], re.MULTILINE)
+    return reason[1] if reason else ""
 
 
 def _llvm_text(plan: bytes) -> str:
-    """All LLVM text of a plan: the one place that knows how to ask the compiler for it."""
+    """All LLVM text of a plan. Only this function knows how the compiler is called."""
     driver, native, loader, file = (
         importlib.import_module(f"anyrt.{name}")
         for name in ("compiler.driver", "compiler.native", "backends.loader", "plan.file")
@@ -211,7 +211,7 @@ def _import_everything() -> None:
 
 
 def main(text: str, result: Path) -> None:
-    """Do the job; whatever is raised is its outcome."""
+    """Do the job; an exception becomes its outcome."""
     job, last = parse(Job, json.loads(text)), Outcome()
 
     def report(outcome: Outcome) -> None:

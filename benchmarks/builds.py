@@ -1,4 +1,4 @@
-"""What building networks may cost: the rows of `python -m benchmarks build`, what each must reach, tables.
+"""The rows of `python -m benchmarks build`, their limits, and the tables.
 
 Cold means: empty kernel cache, process started and modules imported, pool not yet compiled, `verify` off.
 What is wanted holds for CPU seconds of all processes.
@@ -24,7 +24,7 @@ USUAL = 0.99  # of the random networks
 
 
 class Kind(enum.Enum):
-    """What is done."""
+    """The measured operation."""
 
     COLD = "cold"
     AGAIN = "again, warm cache"
@@ -39,7 +39,7 @@ RANDOM = (Kind.RANDOM_LAYERS, Kind.RANDOM_PRIMITIVES)
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A line of the table. network, size: of networks.py; for random ones how many.
+    """A row of the table. network, size: of networks.py; of random networks their number.
 
     cpu_s, usual_s, wall_s, peak_mb, times, copies: the most that is wanted; usual_s: of all but a hundredth
     of the random ones; times: of the sum of the parts' inferences. form: how a plan is given.
@@ -59,15 +59,15 @@ class Row:
 
     @property
     def name(self) -> str:
-        """What it is called, which `--only` looks at."""
+        """The name of the row, which `--only` matches."""
         kind = self.form or self.kind.value
         return f"{self.network} {self.size}, {kind}" if self.network else f"{self.size} of {kind}"
 
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A row with what it took; of random ones the worst, `usual_s` of all but a hundredth, and the seeds of
-    those that take longer than is usual."""
+    """A row with its outcome. Of random networks: the worst, the time that 99 % stay below, and the seeds of
+    those that take longer than that limit."""
 
     row: Row
     outcome: Outcome
@@ -75,10 +75,10 @@ class Built:
     slow: tuple[int, ...] = ()
 
 
-def _blocks(network: str, wanted: dict[int, float]) -> tuple[Row, ...]:
+def _blocks(network: str, seconds: dict[int, float]) -> tuple[Row, ...]:
     return tuple(
         Row(Kind.COLD, network, n, cpu_s=s, parts=(Part(network, 1, n),), times=EACH if n > 1 else math.inf)
-        for n, s in wanted.items()
+        for n, s in seconds.items()
     )
 
 
@@ -87,8 +87,8 @@ def _resizes(mode: str, count: int) -> Row:
     return Row(Kind.COLD, mode, count, cpu_s=1.0, parts=parts, times=TIE)
 
 
-def _cold(network: str, wanted: dict[int, float], peak_mb: float = math.inf) -> tuple[Row, ...]:
-    return tuple(Row(Kind.COLD, network, n, cpu_s=s, peak_mb=peak_mb) for n, s in wanted.items())
+def _cold(network: str, seconds: dict[int, float], peak_mb: float = math.inf) -> tuple[Row, ...]:
+    return tuple(Row(Kind.COLD, network, n, cpu_s=s, peak_mb=peak_mb) for n, s in seconds.items())
 
 
 ROWS = (
@@ -110,38 +110,38 @@ ROWS = (
 
 
 def faults(built: Built) -> str:
-    """What is missing; empty when nothing is."""
-    row, found = built.row, built.outcome
-    if found.error:
-        return found.error
-    limits = _limits(row, found, built.usual_s)
+    """The limits that a row exceeds; empty if there are none."""
+    row, outcome = built.row, built.outcome
+    if outcome.error:
+        return outcome.error
+    limits = _limits(row, outcome, built.usual_s)
     over = [f"{digits(x)} {unit}" for x, most, unit in limits if x is not None and x > most]
-    if row.times < math.inf and found.run_us is None:
+    if row.times < math.inf and outcome.run_us is None:
         over.append("no inference was measured")
-    if row.kind is Kind.AGAIN and found.modules:
-        over.append(f"LLVM ran {found.modules} times")
+    if row.kind is Kind.AGAIN and outcome.modules:
+        over.append(f"LLVM ran {outcome.modules} times")
     return ", ".join(over)
 
 
-def wanted(row: Row) -> str:
-    """What a row must reach."""
+def requirement(row: Row) -> str:
+    """The limits of a row, as text."""
     limits = _limits(row, Outcome(), None)
-    told = [f"{digits(most)} {unit}" for _, most, unit in limits if most < math.inf]
+    texts = [f"{digits(most)} {unit}" for _, most, unit in limits if most < math.inf]
     if row.kind is Kind.AGAIN:
-        told.append("no LLVM")
-    return "≤ " + ", ".join(told) if told else ""
+        texts.append("no LLVM")
+    return "≤ " + ", ".join(texts) if texts else ""
 
 
-def _limits(row: Row, found: Outcome, usual_s: float | None) -> tuple[tuple[float | None, float, str], ...]:
-    """(what it was, the most that is wanted, of what)."""
-    times = found.run_us / found.parts_us if found.run_us and found.parts_us else None
+def _limits(row: Row, outcome: Outcome, usual_s: float | None) -> tuple[tuple[float | None, float, str], ...]:
+    """(measured figure, its limit, its unit)."""
+    times = outcome.run_us / outcome.parts_us if outcome.run_us and outcome.parts_us else None
     return (
-        (found.cpu_s, row.cpu_s, "s"),
+        (outcome.cpu_s, row.cpu_s, "s"),
         (usual_s, row.usual_s, f"s for {USUAL:.0%}"),
-        (found.wall_s, row.wall_s, "s of wall"),
-        (found.peak_mb, row.peak_mb, "MB"),
+        (outcome.wall_s, row.wall_s, "s of wall"),
+        (outcome.peak_mb, row.peak_mb, "MB"),
         (times, row.times, "× the parts"),
-        (found.copies, row.copies, "copies"),
+        (outcome.copies, row.copies, "copies"),
     )
 
 
@@ -161,12 +161,17 @@ def line_of(built: Built) -> str:
     """One JSON line."""
     row = built.row
     names = {"kind": "build", "name": row.name, "network": row.network, "size": row.size}
-    told = {"usual_s": built.usual_s, "slow": built.slow, "wanted": wanted(row), "missing": faults(built)}
-    return json.dumps({**names, **asdict(built.outcome), **told})
+    figures = {
+        "usual_s": built.usual_s,
+        "slow": built.slow,
+        "wanted": requirement(row),
+        "missing": faults(built),
+    }
+    return json.dumps({**names, **asdict(built.outcome), **figures})
 
 
 def tables(all_built: Sequence[Built]) -> list[Table]:
-    """One for building, one for loading weights."""
+    """A table of builds and one of loading weights."""
     builds = [b for b in all_built if b.row.kind is not Kind.WEIGHTS]
     loads = [b for b in all_built if b.row.kind is Kind.WEIGHTS]
     return [t for t in (_building(builds), _loading(loads)) if t.rows]
@@ -185,15 +190,22 @@ def _building(all_built: Sequence[Built]) -> Table:
 
 
 def _line(built: Built) -> tuple[str, ...]:
-    found = built.outcome
-    figures = (found.cpu_s, found.wall_s, found.peak_mb)
-    texts = (found.text_kb, found.largest_kb, found.run_us, found.parts_us)
-    kernels = "" if found.kernels is None else str(found.kernels)
+    outcome = built.outcome
+    figures = (outcome.cpu_s, outcome.wall_s, outcome.peak_mb)
+    texts = (outcome.text_kb, outcome.largest_kb, outcome.run_us, outcome.parts_us)
+    kernels = "" if outcome.kernels is None else str(outcome.kernels)
     missing = faults(built)
     if built.slow:
         missing += f" (seeds {', '.join(map(str, built.slow))})"
-    told = f"no: {missing}" if missing else "yes"
-    return (built.row.name, *map(_shown, figures), kernels, *map(_shown, texts), wanted(built.row), told)
+    verdict = f"no: {missing}" if missing else "yes"
+    return (
+        built.row.name,
+        *map(_shown, figures),
+        kernels,
+        *map(_shown, texts),
+        requirement(built.row),
+        verdict,
+    )
 
 
 def _shown(x: float | None) -> str:
@@ -207,10 +219,10 @@ def _growth(all_built: Sequence[Built]) -> list[tuple[str, ...]]:
         if b.row.kind is Kind.COLD and b.row.size >= STEADY and b.outcome.cpu_s and not b.outcome.error:
             points.setdefault(b.row.network, []).append((b.row.size, b.outcome.cpu_s))
     lines = []
-    for network, found in points.items():
-        if len(found) > 1:
-            slope = exponent(found)
-            name = f"{network}, exponent from {found[0][0]:g} to {found[-1][0]:g}"
+    for network, sizes in points.items():
+        if len(sizes) > 1:
+            slope = exponent(sizes)
+            name = f"{network}, exponent from {sizes[0][0]:g} to {sizes[-1][0]:g}"
             lines.append(_extra(name, slope, f"≤ {EXPONENT:g}", slope <= EXPONENT, 1))
     return lines
 
@@ -220,13 +232,13 @@ def _largest(all_built: Sequence[Built]) -> list[tuple[str, ...]]:
     if largest is None or not largest.outcome.largest_kb:
         return []
     most, reason = largest.outcome.largest_kb, largest.outcome.reason
-    told = f"≤ {LARGEST_KB:g} or a reason in the report"
-    line = _extra(f"largest kernel, in {largest.row.name}", most, told, most <= LARGEST_KB or bool(reason), 6)
+    goal = f"≤ {LARGEST_KB:g} or a reason in the report"
+    line = _extra(f"largest kernel, in {largest.row.name}", most, goal, most <= LARGEST_KB or bool(reason), 6)
     return [(*line[:-1], f"{line[-1]}: {reason}") if most > LARGEST_KB and reason else line]
 
 
-def _extra(name: str, figure: float, told: str, holds: bool, column: int) -> tuple[str, ...]:
-    cells = [name, *[""] * 8, told, "yes" if holds else "no"]
+def _extra(name: str, figure: float, goal: str, holds: bool, column: int) -> tuple[str, ...]:
+    cells = [name, *[""] * 8, goal, "yes" if holds else "no"]
     cells[column] = digits(figure)
     return tuple(cells)
 
@@ -237,7 +249,7 @@ def _loading(all_built: Sequence[Built]) -> Table:
     for b in all_built:
         ms = None if b.outcome.wall_s is None else 1e3 * b.outcome.wall_s
         missing = faults(b)
-        told = f"no: {missing}" if missing else "yes"
-        rows.append((b.row.form, _shown(ms), _shown(b.outcome.copies), wanted(b.row), told))
+        verdict = f"no: {missing}" if missing else "yes"
+        rows.append((b.row.form, _shown(ms), _shown(b.outcome.copies), requirement(b.row), verdict))
     note = "Warm cache. Copies: memory that loading takes at most, beside files, by the size of the plan."
     return Table("Loading weights", columns, tuple(rows), note)

@@ -1,4 +1,4 @@
-"""What a piece of work takes: CPU seconds of all processes, memory of the largest, texts that LLVM compiles.
+"""The costs of a block: CPU seconds of all processes, peak memory of the largest, texts that LLVM compiles.
 
     with measured() as found:
         work()
@@ -26,24 +26,24 @@ PARENT, SPENT = 1, slice(11, 15)  # fields of /proc/PID/stat behind the name
 
 @contextmanager
 def measured() -> Iterator[list[Outcome]]:
-    """The list gets what the block took."""
-    found, parsed, files = list[Outcome](), list[int](), _cached()
+    """A list that receives the outcome of the block."""
+    outcomes, parsed, files = list[Outcome](), list[int](), _cached()
     with _watched(parsed):
         cpu, wall = cpu_seconds(), time.perf_counter()
-        yield found
+        yield outcomes
         cpu, wall = cpu_seconds() - cpu, time.perf_counter() - wall
     modules = max(len(parsed), len(_cached() - files))
-    found.append(Outcome(cpu, wall, _peak_mb(), modules=modules))
+    outcomes.append(Outcome(cpu, wall, _peak_mb(), modules=modules))
 
 
 def cpu_seconds() -> float:
-    """Of this process, of those that it has waited for, and of those that still run below it."""
+    """CPU seconds of this process, its ended children, and its living descendants."""
     ended = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(u.ru_utime + u.ru_stime for u in ended) + sum(_running())
 
 
 def _running() -> Iterator[float]:
-    """CPU seconds of every living descendant, those that it has waited for included."""
+    """CPU seconds of each living descendant with its ended children."""
     todo, fields = [os.getpid()], list(_processes())
     while todo:
         above = todo.pop()
@@ -54,7 +54,7 @@ def _running() -> Iterator[float]:
 
 
 def _processes() -> Iterator[tuple[int, int, int]]:
-    """(pid, its parent's, ticks that it and its children took) of all processes."""
+    """(pid, pid of the parent, ticks of the process and its ended children) of all processes."""
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = path.read_text().rpartition(")")[2].split()
@@ -64,13 +64,13 @@ def _processes() -> Iterator[tuple[int, int, int]]:
 
 
 def _peak_mb() -> float:
-    """Of this process since it began, or of the largest that it has waited for."""
+    """Peak memory of this process, or of its largest ended child."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     return max(status_kb("VmHWM"), children) / 1e3
 
 
 def status_kb(field: str, process: int | str = "self") -> int:
-    """A figure about a process's memory."""
+    """A field of /proc/PID/status, in kB."""
     lines = Path(f"/proc/{process}/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(field + ":"))
 
@@ -82,7 +82,7 @@ def _cached() -> frozenset[str]:
 
 @contextmanager
 def _watched(parsed: list[int]) -> Iterator[None]:
-    """`parsed` gets the length of every text that LLVM is given in this process."""
+    """`parsed` receives the length of each text that LLVM parses in this process."""
     llvm: Any = importlib.import_module("llvmlite.binding")  # Any: it publishes no types
     before = llvm.parse_assembly
 

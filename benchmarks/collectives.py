@@ -59,13 +59,13 @@ with SharedRanks(name, int(rank), 2) as ranks:
 
 
 def tables(sizes: Sequence[int] = SIZES) -> list[Table]:
-    """One row for each size."""
+    """A table with a row for each size."""
     rows = tuple(_row(*json.loads(line)) for line in _measured(sizes).splitlines())
     return [Table("All-reduce", ("bytes", "shared memory, µs", "mpi4py, µs", "times as fast"), rows, NOTE)]
 
 
 def _measured(sizes: Sequence[int]) -> str:
-    """What rank 0 prints."""
+    """The output of rank 0."""
     name, words = f"benchmark-{os.getpid()}", [str(TURNS), *map(str, sizes)]
     mpiexec = shutil.which("mpiexec", path=str(Path(sys.executable).parent)) or shutil.which("mpiexec")
     has_mpi = (

@@ -1,4 +1,4 @@
-"""What commands are made of: rows to choose of, options that several have, what becomes of tables."""
+"""Parts of commands: selection of rows, common options, writing of tables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from benchmarks.table import Page, Table, show
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An option or an argument, with what `add_argument` takes."""
+    """An option or an argument, with the keywords of `add_argument`."""
 
     name: str
     settings: dict[str, Any]  # Any: as argparse takes them
@@ -36,7 +36,7 @@ def file(name: str, text: str, metavar: str = "FILE", **settings: Any) -> Option
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """`python -m benchmarks NAME`: `run` gets the options.
+    """`python -m benchmarks NAME`: calls `run` with the options.
 
     rows: names of what it measures; --list prints those that --only matches, and `run` gets them, too. what:
     the rows are called.
@@ -50,7 +50,7 @@ class Command:
     what: str = "cases"
 
     def add(self, commands: Any) -> None:  # Any: argparse's own kind of action
-        """To a parser."""
+        """Add the command to a parser."""
         parser = commands.add_parser(self.name, help=self.help)
         parser.set_defaults(action=self._act)
         only = option("--only", default="", metavar="REGEX", help=f"{self.what} whose name matches")
@@ -80,17 +80,17 @@ LINES = file("--json", "write JSON lines")
 
 
 def markdown(text: str = "write the tables") -> Option:
-    """Where a document goes."""
+    """The option for the document."""
     return file("--markdown", text)
 
 
 def whole(document: Path) -> Option:
-    """The same, of a table that has its place."""
+    """The option for the document of a table that has a default place."""
     return markdown(f"default: {document}, if everything ran")
 
 
 def matching(pattern: str, names: Iterable[str]) -> list[str]:
-    """Those that match."""
+    """The names that match a regular expression."""
     try:
         return [name for name in names if re.search(pattern, name)]
     except re.error as error:
@@ -98,20 +98,20 @@ def matching(pattern: str, names: Iterable[str]) -> list[str]:
 
 
 def effort(options: argparse.Namespace) -> Effort:
-    """How long to measure."""
+    """How long to measure, by the options."""
     chosen = QUICK_EFFORT if options.quick else Effort()
     runs = getattr(options, "runs", None)
     return replace(chosen, runs=runs) if runs else chosen
 
 
 def ready(options: argparse.Namespace) -> tuple[int, Effort]:
-    """(threads, effort), this process kept on so many processors."""
+    """(threads, effort); pins this process to as many processors."""
     limit_threads(options.threads)
     return options.threads, effort(options)
 
 
 def progress(text: str, threads: int | None = None) -> None:
-    """Say on the terminal what is measured now."""
+    """Print to the terminal which case is measured."""
     print(text if threads is None else f"{threads} threads: {text}", file=sys.stderr, flush=True)
 
 
@@ -119,8 +119,8 @@ def publish(
     options: argparse.Namespace, tables: Sequence[Table], page: Page, document: Path | None = None,
     machine: Machine | None = None,
 ) -> None:  # fmt: skip
-    """Show the tables, and write them where --markdown says, or into `document`; of the machine the first
-    line alone unless it is given."""
+    """Show the tables, and write them to --markdown or `document`. Without `machine`, the document has only
+    the first line about the machine."""
     show(tables)
     target = options.markdown or document
     if target:

@@ -1,4 +1,4 @@
-"""Two runs of the benchmark side by side: what became faster or slower between two commits."""
+"""Two runs of the benchmark side by side: which cases became faster or slower between two commits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NOTABLE = 0.1
 
 
 def comparison(old: Results, new: Results) -> Table:
-    """AnyRT's times of the cases that both have, new by old, the slower ones first.
+    """AnyRT's times of the cases that both runs have: new / old, slower ones first.
 
     by limit: the same, divided by how the limit changed, which takes out the day and the machine.
     """

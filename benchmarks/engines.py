@@ -1,4 +1,4 @@
-"""Engines through the public API of whichever AnyRT is imported: described, built, loaded, bound to memory.
+"""Engines through the public API of the imported AnyRT: described, built, loaded, bound to memory.
 
 plan = described("residual", 3, threads=2)()
 way = bound(plan)

@@ -18,7 +18,7 @@ def environment(tree: Path, cache: Path) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A network that is part of another, and how many times."""
+    """A network that is part of another, and how often."""
 
     network: str
     size: int
@@ -27,8 +27,8 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What to do: `action` is a key of building.ACTIONS. plan: where it is kept. parts: measure an inference
-    beside those of these parts."""
+    """A job: `action` is a key of building.ACTIONS. plan: the file of the plan. parts: networks whose
+    inferences are measured beside this one."""
 
     action: str
     network: str = ""
@@ -40,7 +40,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What it took; None is unknown, or was not asked for.
+    """The costs of a job; None: unknown or not measured.
 
     cpu_s: of all processes. peak_mb: of the largest process. described_s: adding the layers, not part of the
     others. modules: texts that LLVM compiled, or new files in the cache if there are more. kernels, text_kb,

@@ -1,4 +1,4 @@
-"""The limit of a case: what reading and writing its bytes once takes, and nothing else.
+"""The limit of a case: the time to read and write its bytes once.
 
 A plain kernel walks over both memories from beginning to end, with the threads of the case: a few vector
 loads, a few vector stores, in the proportion in which the case reads and writes. Ways differ in the kind of
@@ -29,7 +29,7 @@ KINDS = {Arch.X86_64: "v" if host().vector_bits == 512 else "x", Arch.AARCH64: "
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """How the traffic is cut: bytes read and written by each of `items`."""
+    """The division of the traffic: bytes read and written by each of `items`."""
 
     items: int
     read: int
@@ -45,8 +45,8 @@ def ways(read: int, written: int, threads: int) -> tuple[Way, ...]:
     for pieces in _cuts(read, written, threads):
         for streaming in (False, True):
             label = f"{LIMIT} {'streaming' if streaming else 'normal'} {pieces.items}"
-            made = _move(pieces, read, written, streaming, source, target, threads)
-            out.append(Way(label, made, lambda: (target,)))
+            kernel = _move(pieces, read, written, streaming, source, target, threads)
+            out.append(Way(label, kernel, lambda: (target,)))
     size = max(read, written)
     libc = ctypes.cast(ctypes.memmove, ctypes.c_void_p).value or 0
     pieces = Pieces(threads, _up(-(-size // threads)), 0)
@@ -79,7 +79,7 @@ def _up(n: int) -> int:
 
 
 def _cuts(read: int, written: int, threads: int) -> Iterator[Pieces]:
-    """A piece for each thread, and many small ones, which balance better; small work in one piece."""
+    """A piece for each thread, and many small pieces, which balance better; small work also in one piece."""
     most = max(read, written)
     counts = {1, threads, -(-most // 65536)} if most < 1 << 20 else {threads, -(-most // 65536)}
     for items in sorted(counts):
@@ -87,7 +87,7 @@ def _cuts(read: int, written: int, threads: int) -> Iterator[Pieces]:
 
 
 def _lines(size: int, items: int) -> int:
-    """Bytes of one item, whole cache lines."""
+    """Bytes of one item, in whole cache lines."""
     return -(-size // items // 64) * 64
 
 
@@ -104,7 +104,7 @@ def _move(
 
 
 def _proportion(read: int, written: int) -> tuple[int, int]:
-    """Vectors loaded and stored in one turn."""
+    """Vectors loaded and stored in one iteration."""
     if not written:
         return 2 * UNROLL, 0
     if read >= written:
@@ -113,7 +113,7 @@ def _proportion(read: int, written: int) -> tuple[int, int]:
 
 
 def _kernel(loads: int, stores: int, streaming: bool, target: Processor) -> str:
-    """Turns of `loads` loads and `stores` stores, then what is left of either."""
+    """Iterations of `loads` loads and `stores` stores, then the remaining ones."""
     size = target.vector_bits // 8
     vector = f"<{size} x i8>"
     kind = KINDS.get(target.arch, "r")

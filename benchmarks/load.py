@@ -1,4 +1,4 @@
-"""Loading weights: how long it takes from each kind of source, and how much memory is copied for it.
+"""Loading weights: time and copied memory for each kind of source.
 
 python -m benchmarks load
 """
@@ -54,7 +54,7 @@ def _rows(parts: int, path: Path, runs: int) -> Iterator[tuple[str, ...]]:
 
 
 def _plan(parts: int) -> trt.IHostMemory:
-    """A network that adds so many constants, MEGABYTES in all."""
+    """A network that adds so many constants, MEGABYTES in total."""
     builder, network, config = empty()
     size = (MEGABYTES * 1_000_000 // 4) // parts
     y = network.add_input("x", trt.float32, (size,))
@@ -68,7 +68,7 @@ def _plan(parts: int) -> trt.IHostMemory:
 
 
 def _load(runtime: trt.Runtime, source: object) -> tuple[float, float]:
-    """(milliseconds, megabytes of memory that is no file's)."""
+    """(milliseconds, megabytes of anonymous memory)."""
     before, begin = status_kb("RssAnon") / 1000, time.perf_counter()
     engine = runtime.deserialize_cuda_engine(source)
     milliseconds = (time.perf_counter() - begin) * 1e3

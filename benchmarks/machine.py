@@ -1,4 +1,4 @@
-"""The machine that figures come from, by name."""
+"""A description of the machine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from anyrt.backends.cpu import processors
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Processor, system, and the programs that took part or did not."""
+    """Processor, system, and the programs that were measured or missing."""
 
     processor: str
     cores: int
@@ -27,7 +27,7 @@ class Machine:
     missing: dict[str, str]
 
     def lines(self) -> tuple[str, ...]:
-        """For people."""
+        """The description as text."""
         peers = ", ".join(f"{name} {version}" for name, version in self.peers.items())
         lines = [
             f"{self.processor}, {self.cores} cores, {self.caches}, code for {self.level}",
@@ -39,7 +39,7 @@ class Machine:
 
 
 def this_machine(peers: dict[str, str], missing: dict[str, str]) -> Machine:
-    """The machine that we are on."""
+    """The description of this machine."""
     return Machine(
         processor=_processor(),
         cores=os.cpu_count() or 1,
@@ -61,17 +61,17 @@ def _processor() -> str:
 
 
 def _caches() -> str:
-    """What one core sees of each level, from the system's tables."""
-    found = []
+    """The caches of a core, from the system's tables."""
+    caches = []
     for index in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
         kind = _read(index / "type")
         if kind != "Instruction":
-            found.append(f"L{_read(index / 'level')} {_read(index / 'size')}")
-    return " ".join(found) or "caches unknown"
+            caches.append(f"L{_read(index / 'level')} {_read(index / 'size')}")
+    return " ".join(caches) or "caches unknown"
 
 
 def last_cache_bytes() -> int:
-    """Of the largest cache that a core sees; 32 MiB where the system does not say."""
+    """The size of the largest cache of a core; 32 MiB if the system does not report it."""
     folder = Path("/sys/devices/system/cpu/cpu0/cache")
     sizes = (re.fullmatch(r"(\d+)K", _read(index / "size")) for index in folder.glob("index*"))
     return max((int(size[1]) << 10 for size in sizes if size), default=32 << 20)

@@ -1,4 +1,4 @@
-"""Who runs when: in turn, forwards and backwards, after a pause, on a quiet machine.
+"""Measurement: programs run in turn, forwards and backwards, after a pause, on a quiet machine.
 
 Thread pools spin for a while after a run (ONNX Runtime's for 30 ms) and would slow down whoever comes next.
 """
@@ -38,8 +38,8 @@ QUICK = Effort(runs=10, most_burst=20, patience_s=0.02)  # not in a shorter paus
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Microseconds; turns: the median of each burst, one for each time that everybody had a turn;
-    late: what 99 % of the runs stay below."""
+    """Microseconds. turns: the median of each burst, one for each round of all programs; late: the time that
+    99 % of the runs stay below."""
 
     median: float
     minimum: float
@@ -49,7 +49,7 @@ class Times:
 
 
 def processors(threads: int) -> list[int]:
-    """Those that so many threads run on."""
+    """The processors that so many threads run on."""
     cores = sorted(os.sched_getaffinity(0))
     if threads > len(cores):
         raise SystemExit(f"--threads {threads}: got {len(cores)} processors; ask for at most as many")
@@ -57,16 +57,16 @@ def processors(threads: int) -> list[int]:
 
 
 def limit_threads(threads: int) -> None:
-    """Keep this process, and all pools that it starts, on so many processors."""
+    """Pin this process, and all thread pools that it starts, to so many processors."""
     os.sched_setaffinity(0, processors(threads))
     os.environ["OMP_NUM_THREADS"] = str(threads)
 
 
 class Quiet(Protocol):
-    """Somebody to ask before each burst."""
+    """Waits for a quiet machine before each burst."""
 
     def wait(self) -> None:
-        """Come back when the machine is quiet."""
+        """Return when the machine is quiet."""
 
 
 def measure(ways: Sequence[Way], effort: Effort, quiet: Quiet) -> list[Times]:
@@ -93,7 +93,8 @@ def measure(ways: Sequence[Way], effort: Effort, quiet: Quiet) -> list[Times]:
 
 
 def paired(ours: Times, theirs: Times) -> float:
-    """Their time by ours, the median of the ratios of turns: what slows down both does no harm."""
+    """Their time divided by ours: the median of the ratios of rounds. A slowdown of both does not change
+    it."""
     return statistics.median(b / a for a, b in zip(ours.turns, theirs.turns, strict=False))
 
 
@@ -105,7 +106,7 @@ def _summary(times: Sequence[int], burst_length: int) -> Times:
 
 
 def burst(call: Callable[[], object], count: int, times: list[int]) -> None:
-    """Add the nanoseconds of `count` runs."""
+    """Append the nanoseconds of `count` runs."""
     call()
     call()  # twice: the threads are awake, the caches are as in steady use
     clock = time.perf_counter_ns
@@ -116,7 +117,7 @@ def burst(call: Callable[[], object], count: int, times: list[int]) -> None:
 
 
 def once(call: Callable[[], object]) -> float:
-    """Seconds of a run after a first one, which compiles, allocates and touches."""
+    """Seconds of a run after a first one, which compiles and allocates."""
     call()
     best = math.inf
     for _ in range(3):
@@ -129,7 +130,7 @@ def once(call: Callable[[], object]) -> float:
 
 
 def length(seconds: float, effort: Effort) -> int:
-    """Runs in a burst of what takes so long."""
+    """The number of runs in a burst, by the seconds of a run."""
     return max(effort.least_burst, min(effort.most_burst, int(BURST_SECONDS / max(seconds, 1e-7))))
 
 

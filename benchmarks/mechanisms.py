@@ -1,4 +1,4 @@
-"""What each mechanism of the compiler gives: a case with it and without it, in turn."""
+"""The gain of each mechanism of the compiler: a case with it and without it, in turn."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ Description: TypeAlias = dict[str, object]  # of a machine, as a file of ANYRT_M
 
 @dataclass(frozen=True, slots=True)
 class Mechanism:
-    """What it is called, where it lives, on which case (and engine: static or dynamic) it is measured, and
-    what there is without it: other strategies, other passes, or another description of the machine.
-    One that is not kept (attempts.py) is what takes its place."""
+    """Its name, its files, the case and the engine (static or dynamic) that it is measured on, and how it is
+    turned off: other strategies, other passes, or another description of the machine. One that is not kept
+    (attempts.py) is an alternative."""
 
     name: str
     place: str
@@ -56,7 +56,7 @@ class Mechanism:
     engine: str = ""
 
     def request(self, threads: int) -> BuildRequest:
-        """What the compiler is asked without it."""
+        """The request to the compiler without the mechanism."""
         asked = request(self, threads)
         match self.off:
             case Strategies():
@@ -68,17 +68,17 @@ class Mechanism:
 
     @property
     def machine(self) -> Description:
-        """What is said otherwise of the machine."""
+        """The description of the machine without the mechanism."""
         return self.off if isinstance(self.off, dict) else {}
 
 
 def without_pass(name: str) -> Passes:
-    """All passes but those of a name."""
+    """All passes except those of a name."""
     return tuple(p for p in PASSES if p.name != name)
 
 
 def instead_of_pass(name: str, change: Callable[[Graph], Graph]) -> Passes:
-    """All passes, one done otherwise."""
+    """All passes, with another function for one of them."""
     return tuple(replace(p, change=change) if p.name == name else p for p in PASSES)
 
 
@@ -195,10 +195,10 @@ MECHANISMS = (
 )
 
 
-def gains(threads: int, effort: Effort, wanted: Iterable[Mechanism]) -> Iterator[Gain]:
-    """Each mechanism's gain."""
+def gains(threads: int, effort: Effort, mechanisms: Iterable[Mechanism]) -> Iterator[Gain]:
+    """The gain of each mechanism."""
     probe = Probe(threads, effort.patience_s)
-    for mechanism in wanted:
+    for mechanism in mechanisms:
         case = case_of(mechanism)
         task, _ = language_of(case).task(case, threads)
         without = _built(task, mechanism.request(threads), mechanism.engine, mechanism.machine)
@@ -212,12 +212,12 @@ def gains(threads: int, effort: Effort, wanted: Iterable[Mechanism]) -> Iterator
 
 
 def case_of(mechanism: Mechanism) -> Case:
-    """The case that it is measured on."""
+    """The case of a mechanism."""
     return next(c for c in CASES if c.name == mechanism.case)
 
 
 def request(mechanism: Mechanism, threads: int) -> BuildRequest:
-    """What the compiler is asked for its case and engine, the mechanism on."""
+    """The request to the compiler for its case and engine, with the mechanism."""
     case = case_of(mechanism)
     _, network, config = ours.described(language_of(case).blank(case, threads), mechanism.engine)
     return freeze(network, profiles_in(config), settings_of(config))
@@ -230,25 +230,25 @@ def _built(task: Task, asked: BuildRequest, engine: str, machine: Description | 
 
 @contextmanager
 def built(asked: BuildRequest, machine: Description | None = None) -> Iterator[bytes]:
-    """A plan, in a cache of its own; who loads it there runs what was built, since a plan whose code is there
-    is not lowered again."""
+    """A plan, in a cache of its own. Load it inside the block: the cached code is then used, and nothing is
+    lowered again."""
     with tempfile.TemporaryDirectory() as folder, _surroundings(Path(folder), machine or {}):
         plan = b"".join(driver.build_parts(asked, loader.target(), loader.device()).chunks(CHUNK))
         file = read_plan(plan)
-        found = kernel_cache().get(plan_key(loader.device(), file.digest), file.plan.sym_by_name)
-        assert found is not None, f"{asked.shown}: what was built is not in the cache"
+        code = kernel_cache().get(plan_key(loader.device(), file.digest), file.plan.sym_by_name)
+        assert code is not None, f"{asked.shown}: what was built is not in the cache"
         yield plan
 
 
 @contextmanager
 def _surroundings(folder: Path, machine: Description) -> Iterator[None]:
-    """With a cache in a folder, and with a description of the machine where there is one."""
-    wanted = {"ANYRT_CACHE_DIR": str(folder)}
+    """With a cache folder, and with a description of the machine if there is one."""
+    variables = {"ANYRT_CACHE_DIR": str(folder)}
     if machine:
-        wanted["ANYRT_MACHINE"] = str(folder / "machine.json")
-        Path(wanted["ANYRT_MACHINE"]).write_text(json.dumps(machine))
-    before = {name: os.environ.get(name) for name in wanted}
-    os.environ.update(wanted)
+        variables["ANYRT_MACHINE"] = str(folder / "machine.json")
+        Path(variables["ANYRT_MACHINE"]).write_text(json.dumps(machine))
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
     try:
         yield
     finally:

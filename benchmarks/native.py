@@ -1,4 +1,4 @@
-"""Kernels in LLVM text, compiled by AnyRT's code generator and run over AnyRT's thread pool.
+"""Kernels in LLVM text, compiled by AnyRT's code generator and run on AnyRT's thread pool.
 
 What measures the machine must use the same tools as what is measured: the same pool wakes the same threads.
 """
@@ -40,7 +40,7 @@ SCRATCH_BYTES = 64
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Region:
-    """A kernel with its words; call it to run it."""
+    """A compiled kernel with its arguments; call it to run it."""
 
     code: CpuCode
     words: NDArray[np.int64]
@@ -81,6 +81,6 @@ def _compiled(kernel: str) -> CpuCode:
 
 
 def word(name: str, index: int) -> str:
-    """Text that loads word `index` behind the items as %name."""
+    """LLVM text that loads word `index` after the items as %name."""
     at = abi.FIRST_BINDING + 1 + index
     return f"  %{name}.at = getelementptr i64, ptr %args, i64 {at}\n  %{name} = load i64, ptr %{name}.at\n"

@@ -70,9 +70,9 @@ class Writer:
         self.constants.append(numpy_helper.from_array(np.ascontiguousarray(array), name))
         return name
 
-    def model(self, name: str, given: Mapping[str, Array], output: Array, opset: int, version: int) -> bytes:
+    def model(self, name: str, inputs: Mapping[str, Array], output: Array, opset: int, version: int) -> bytes:
         """The model whose last node gives y."""
         self.nodes[-1].output[0] = "y"
-        ends = (ends_of(given), ends_of({"y": output}))
+        ends = (ends_of(inputs), ends_of({"y": output}))
         model = model_of(self.nodes, name, ends, self.constants, {"": opset}, version)
         return bytes(model.SerializeToString())

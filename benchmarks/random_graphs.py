@@ -127,17 +127,17 @@ class Maker:
     def step(self) -> None:
         """One more value, unless the step does not fit or makes too much."""
         try:
-            made = self.dice.pick(*self.kinds)(self)
+            value = self.dice.pick(*self.kinds)(self)
         except (AnyrtError, Unfit):
             return
-        few = evaluate(highest(product(made.shape)), {"x.0": 20, "x.1": 20}) <= VOLUME
-        if few and not any(counts(rule.left) or counts(rule.right) for rule in _rules([made])):
-            self.values.append(made)
+        few = evaluate(highest(product(value.shape)), {"x.0": 20, "x.1": 20}) <= VOLUME
+        if few and not any(counts(rule.left) or counts(rule.right) for rule in _rules([value])):
+            self.values.append(value)
 
-    def value(self, wanted: Callable[[Value], bool] = lambda v: True) -> Value:
-        found = [v for v in self.values[-6:] if wanted(v)]
-        need(found)
-        return self.dice.pick(*reversed(found))
+    def value(self, accepts: Callable[[Value], bool] = lambda v: True) -> Value:
+        values = [v for v in self.values[-6:] if accepts(v)]
+        need(values)
+        return self.dice.pick(*reversed(values))
 
     def axis(self, v: Value) -> int:
         need(v.type.rank)
@@ -391,8 +391,8 @@ class Maker:
         then = self.within(inside[2:])
         count = b.map_("add", inside[1], b.scalar(1, turn))
         again = b.map_("lt", count, b.scalar(self.dice.pick(3, 1, 2, 0), turn))
-        made = (again, count, *then.ends([x.type for x in states]))
-        inputs, ends = ([(f"p{k}", x) for k, x in enumerate(xs)] for xs in (inside, made))
+        results = (again, count, *then.ends([x.type for x in states]))
+        inputs, ends = ([(f"p{k}", x) for k, x in enumerate(xs)] for xs in (inside, results))
         body = counted(Graph(tuple(inputs), tuple(ends)), then.tells)
         return self.dice.pick(*apply_all(Repeated(body), *first)[2:])
 
@@ -407,8 +407,8 @@ class Maker:
         regions = []
         for _ in range(2):
             inner = self.within(inside)
-            (made,) = inner.ends([v.type])
-            regions.append(counted(Graph(inputs, (("made", made),)), inner.tells))
+            (result,) = inner.ends([v.type])
+            regions.append(counted(Graph(inputs, (("made", result),)), inner.tells))
         return apply(Chosen(*regions), flag, v, other)
 
     def within(self, params: Sequence[Value]) -> Maker:
@@ -421,19 +421,19 @@ class Maker:
     def ends(self, types: Sequence[Type]) -> list[Value]:
         """Values of these types."""
         fitting = ([u for u in reversed(self.values) if u.type == of] for of in types)
-        return [self.dice.pick(*found) for found in fitting]
+        return [self.dice.pick(*values) for values in fitting]
 
-    def found(self) -> Value:
+    def nonzero(self) -> Value:
         """Where elements are not zero, or what lies there, or its sum beside what it comes from, or how many
         these are."""
         v = self.value()
         flat = b.reshape(v, (product(v.shape),))
         mask = self.dice.pick(flat, b.map_("lt", b.scalar(1, flat), flat))
-        at, told = positions(
+        at, count = positions(
             f"found{next(self.numbers)}", mask, self.dice.pick(DataType.INT32, DataType.INT64)
         )
         elements = b.gather(flat, b.reshape(at, at.shape[1:]), 0)
-        self.tells.append(told)
+        self.tells.append(count)
         kinds = ("sum", "sum", "positions", "elements", "many", "shape")
         match self.dice.pick(*kinds) if self.depth == 0 else self.dice.pick("sum", "sum", *kinds):
             case "positions":
@@ -445,7 +445,7 @@ class Maker:
                 total = b.reshape(b.reduce_("sum", elements, (0,)), (1,) * v.type.rank)
                 return b.map_("add", v, total)
             case "many":
-                return told
+                return count
         return apply(Shape((elements.shape[0],)))
 
     def suppressed(self) -> Value:
@@ -461,9 +461,9 @@ class Maker:
             b.const(0.37, DataType.FLOAT),
             b.const(self.dice.pick(0.3, -1.0), DataType.FLOAT),
         )
-        made = nms.expanded(Layer(f"nms{next(self.numbers)}", nms.NMSAttrs(), inputs))
-        self.tells += [u for u in walk(made) if u.op.tells is not None]
-        return self.dice.pick(*made)
+        outputs = nms.expanded(Layer(f"nms{next(self.numbers)}", nms.NMSAttrs(), inputs))
+        self.tells += [u for u in walk(outputs) if u.op.tells is not None]
+        return self.dice.pick(*outputs)
 
     def input(self, name: str, symbols: Sequence[Sym]) -> Value:
         rank = self.dice.pick(2, 3, 1, 4)
@@ -481,7 +481,7 @@ KNOWN = (
     *(Maker.contract, Maker.windows, Maker.convolve, Maker.gather, Maker.scan, Maker.scatter),
     *(Maker.repeat, Maker.choose),
 )
-STEPS = (*KNOWN, Maker.found, Maker.suppressed)
+STEPS = (*KNOWN, Maker.nonzero, Maker.suppressed)
 
 
 def random_case(
@@ -497,10 +497,12 @@ def random_case(
     maker.values += params
     for _ in range(dice.number(1, steps)):
         maker.step()
-    made = [maker.values[-1], *(dice.pick(*maker.values) for _ in range(dice.pick(0, 0, 1, 2)))]
-    outputs = tuple((f"out{k}", v) for k, v in enumerate(made))
-    found = tuple(Symbol(s, "x", k) for k, s in enumerate(symbols))
-    graph = counted(Graph(tuple(zip(("x", "y"), params, strict=False)), outputs, {}, found), maker.tells)
+    results = [maker.values[-1], *(dice.pick(*maker.values) for _ in range(dice.pick(0, 0, 1, 2)))]
+    outputs = tuple((f"out{k}", v) for k, v in enumerate(results))
+    symbols_of_x = tuple(Symbol(s, "x", k) for k, s in enumerate(symbols))
+    graph = counted(
+        Graph(tuple(zip(("x", "y"), params, strict=False)), outputs, {}, symbols_of_x), maker.tells
+    )
     return _sized(dice, graph, symbols)
 
 

@@ -58,7 +58,7 @@ FAMILIES = Suite(
     families.LANGUAGE,
     families_case.Family,
     group=lambda case: case.family,
-    work=lambda task: Work(*families_case.traffic(task.case, task.given, task.outputs)),
+    work=lambda task: Work(*families_case.traffic(task.case, task.inputs, task.outputs)),
     tables=family_tables.tables,
     page=family_tables.PAGE,
     document=Path("docs/tables/families.md"),

@@ -59,10 +59,10 @@ def _network(case: Any, threads: int) -> Described:  # Any: of a language
     return network_of(language_of(case).blank(case, threads))
 
 
-def rows(wanted: Sequence[str], threads: int, effort: Effort) -> Iterator[Row]:
+def rows(names: Sequence[str], threads: int, effort: Effort) -> Iterator[Row]:
     """Each of these cases, in turn with excess precision and rounded."""
     probe, every = Probe(threads, effort.patience_s), described()
-    for name in wanted:
+    for name in names:
         progress(name)
         plans = [plan(every[name](threads), flag) for flag in (trt.BuilderFlag.EXCESS_PRECISION, None)]
         if kernels(plans[0]) == kernels(plans[1]):
@@ -84,16 +84,16 @@ def kernels(plan: bytes) -> str:
     return print_kernels(lower_plan(read_plan(plan), loader.target()).module.kernels)
 
 
-def table(found: Sequence[Row], threads: int) -> Table:
+def table(measured: Sequence[Row], threads: int) -> Table:
     """The cases, those first that became slower."""
-    slower = sorted(found, key=lambda r: -r.ratio)
+    slower = sorted(measured, key=lambda r: -r.ratio)
     lines = tuple(
         (r.case, digits(r.excess.median), digits(r.rounded.median), digits(r.ratio))
         if r.excess is not None and r.rounded is not None
         else (r.case, SAME, SAME, "1.00")
         for r in slower
     )
-    mean = geometric_mean([r.ratio for r in found])
+    mean = geometric_mean([r.ratio for r in measured])
     return Table(
         f"Rounding to half types, {threads} threads",
         ("case", "excess precision µs", "rounded µs", "times as long"),

@@ -141,10 +141,10 @@ def _clients(
     read, write = os.pipe()
     child = os.fork()
     if not child:
-        found = asyncio.run(_all_clients(port, name, bodies, clients, until))
+        measured = asyncio.run(_all_clients(port, name, bodies, clients, until))
         cpu = sum(os.times()[:2])
         with os.fdopen(write, "w") as file:
-            json.dump([*found, cpu], file)
+            json.dump([*measured, cpu], file)
         os._exit(0)
     os.close(write)
     with os.fdopen(read) as file:
@@ -299,7 +299,7 @@ def _batching(folder: Path, seconds: float, rows: int = 16) -> Iterator[tuple[st
     for n in lengths:
         same = [f["ids"] for f in feeds if f["ids"].shape[1] == n]
         joined += [{"ids": np.concatenate(same[k : k + rows])} for k in range(0, len(same), rows)]
-    bodies, port, found = [_body(f) for f in feeds], _port(), []
+    bodies, port, turns = [_body(f) for f in feeds], _port(), []
     with (
         anyrt.Predictor(model) as predict,
         _serving(port, model, "--max-batch-size", rows, "--max-queue", 256),
@@ -307,9 +307,9 @@ def _batching(folder: Path, seconds: float, rows: int = 16) -> Iterator[tuple[st
         for _ in range(TURNS + 1):
             alone = _bare(predict, feeds, seconds / TURNS)[0]
             together = _bare(predict, joined, seconds / TURNS)[0] * len(feeds) / len(joined)
-            found.append((alone, together, _clients(port, "encoder", bodies, 64, seconds / TURNS)))
-    alone, together, rate = (median(x) for x in zip(*((a, b, c.rate) for a, b, c in found[1:]), strict=True))
-    ratio, cpu = median(c.rate / b for _, b, c in found[1:]), _cpu([c for *_, c in found[1:]])
+            turns.append((alone, together, _clients(port, "encoder", bodies, 64, seconds / TURNS)))
+    alone, together, rate = (median(x) for x in zip(*((a, b, c.rate) for a, b, c in turns[1:]), strict=True))
+    ratio, cpu = median(c.rate / b for _, b, c in turns[1:]), _cpu([c for *_, c in turns[1:]])
     bare = f"{alone:.1f}/s alone, {together:.1f}/s in batches"
     yield f"encoder, 64 clients, batches of {rows}", bare, f"{rate:.1f}/s", f"{ratio:.2f}", cpu
 

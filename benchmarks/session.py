@@ -112,11 +112,11 @@ class _Session:
     def _task(self, case: Any) -> tuple[Task, Judge[float]]:  # Any: see above
         language = self.suite.language
         task, exact = language.task(case, self.order.threads)
-        small = {n: x.tobytes() for n, x in task.given.items() if x.nbytes < SMALL_BYTES}
+        small = {n: x.tobytes() for n, x in task.inputs.items() if x.nbytes < SMALL_BYTES}
 
         def judge(got: tuple[Array, ...]) -> tuple[float, str]:
             error, is_right = language.distance(case, exact, got)
-            assert all(task.given[n].tobytes() == text for n, text in small.items()), "it changed its input"
+            assert all(task.inputs[n].tobytes() == text for n, text in small.items()), "it changed its input"
             return error, "" if is_right else f"wrong: {self.suite.unit.format(error)}"
 
         return task, judge
@@ -129,8 +129,8 @@ class _Session:
         copied = next((t for w, t in zip(bare, limits, strict=True) if w.label == limit.MEMCPY), NO_TIMES)
         alone = [kinds[k] for k in (peaks.PEAK, TRAFFIC) if k in kinds]
         slowest = max(alone, key=self._key, default=NO_TIMES)
-        found = [*zip(race.ways, theirs, strict=True)]
-        mine = next((t for (name, w, _), t in found if name == OURS and not w.label), NO_TIMES)
+        timed = [*zip(race.ways, theirs, strict=True)]
+        mine = next((t for (name, w, _), t in timed if name == OURS and not w.label), NO_TIMES)
         facts = {f"{kind}_us": t.median for kind, t in kinds.items()} | (work.facts if work else {})
         for name, way, _ in race.ways:
             facts |= {key if name == OURS else f"{name}_{key}": x for key, x in way.facts}
@@ -142,7 +142,7 @@ class _Session:
             limit_minimum=slowest.minimum,
             memcpy=copied.median if self.suite.copies else 0.0,
             known=work.known if work else None,
-            entries=tuple(_entry(*way, t, mine) for way, t in found),
+            entries=tuple(_entry(*way, t, mine) for way, t in timed),
             left_out=race.left_out,
             facts=facts,
             disturbed=self.probe.lost - lost,

@@ -67,9 +67,9 @@ class Case:
         """What the compiler is asked."""
         _, network, config = empty(threads)
         tensors = [network.add_input(name, trt.float32, shape) for name, shape in self.inputs]
-        made = self.layers(network, tensors)
-        made.name = "y"
-        network.mark_output(made)
+        result = self.layers(network, tensors)
+        result.name = "y"
+        network.mark_output(result)
         return replace(freeze(network, profiles_in(config), settings_of(config)), strategies=strategies)
 
 
@@ -99,9 +99,9 @@ def depthwise(images: int, channels: int, size: int, maps: int) -> Case:
         padded = np.pad(x.astype(np.float64), ((0, 0), (0, 0), (1, 1), (1, 1)))
         kernel = inner[:, 0].astype(np.float64)[None, :, None, None]
         places = ((i, j) for i in range(3) for j in range(3))
-        found = sum(padded[..., i : i + size, j : j + size] * kernel[..., i, j] for i, j in places)
+        sums = sum(padded[..., i : i + size, j : j + size] * kernel[..., i, j] for i, j in places)
         return np.einsum(
-            "nchw,oc->nohw", np.maximum(found, 0), outer[:, :, 0, 0].astype(np.float64), optimize=True
+            "nchw,oc->nohw", np.maximum(sums, 0), outer[:, :, 0, 0].astype(np.float64), optimize=True
         )
 
     name = f"depthwise_{images}x{channels}x{size}_to_{maps}"
@@ -119,8 +119,8 @@ def attention(batch: int, heads: int, rows: int, keys: int, size: int) -> Case:
         scores = network.add_matrix_multiply(q, plain, k, turned)
         soft = network.add_softmax(scores.get_output(0))
         soft.axes = 1 << 3
-        found = network.add_matrix_multiply(soft.get_output(0), plain, v, plain)
-        rows_of_heads = network.add_shuffle(found.get_output(0))
+        mixed = network.add_matrix_multiply(soft.get_output(0), plain, v, plain)
+        rows_of_heads = network.add_shuffle(mixed.get_output(0))
         rows_of_heads.first_transpose, rows_of_heads.reshape_dims = (0, 2, 1, 3), (batch, rows, width)
         factor = network.add_constant((1, width, width), weights[None]).get_output(0)
         return network.add_matrix_multiply(rows_of_heads.get_output(0), plain, factor, plain).get_output(0)
@@ -128,8 +128,8 @@ def attention(batch: int, heads: int, rows: int, keys: int, size: int) -> Case:
     def truth(q: Array, k: Array, v: Array) -> Array:
         scores = q.astype(np.float64) @ k.astype(np.float64).swapaxes(2, 3)
         soft = np.exp(scores - scores.max(-1, keepdims=True))
-        found = (soft / soft.sum(-1, keepdims=True)) @ v
-        return found.transpose(0, 2, 1, 3).reshape(batch, rows, width) @ weights
+        mixed = (soft / soft.sum(-1, keepdims=True)) @ v
+        return mixed.transpose(0, 2, 1, 3).reshape(batch, rows, width) @ weights
 
     shapes = (("q", (batch, heads, rows, size)), *((n, (batch, heads, keys, size)) for n in ("k", "v")))
     return Case(f"attention_{batch}x{heads}x{rows}x{keys}x{size}", shapes, layers, truth)
@@ -140,13 +140,13 @@ def perceptron(rows: int, width: int, inner: int) -> Case:
     first, second = _weights(width, inner), _weights(inner, width)
 
     def layers(network: trt.INetworkDefinition, tensors: Sequence[trt.ITensor]) -> trt.ITensor:
-        plain, (made,) = trt.MatrixOperation.NONE, tensors
+        plain, (tensor,) = trt.MatrixOperation.NONE, tensors
         for weights in (first, second):
             factor = network.add_constant(weights.shape, weights).get_output(0)
-            made = network.add_matrix_multiply(made, plain, factor, plain).get_output(0)
+            tensor = network.add_matrix_multiply(tensor, plain, factor, plain).get_output(0)
             if weights is first:
-                made = network.add_activation(made, trt.ActivationType.RELU).get_output(0)
-        return made
+                tensor = network.add_activation(tensor, trt.ActivationType.RELU).get_output(0)
+        return tensor
 
     def truth(x: Array) -> Array:
         return np.maximum(x.astype(np.float64) @ first, 0) @ second
@@ -174,20 +174,20 @@ CASES: Final = (
 )
 
 
-def rows(wanted: Sequence[str], threads: int, effort: Effort) -> Iterator[Row]:
+def rows(names: Sequence[str], threads: int, effort: Effort) -> Iterator[Row]:
     """Each of these cases, in turn in kernels of their own and with stages."""
     probe = Probe(threads, effort.patience_s)
-    for case in (c for c in CASES if c.name in wanted):
+    for case in (c for c in CASES if c.name in names):
         progress(case.name)
         feeds = case.feeds()
-        (count, apart), (fewer, joined) = (made(case, s, threads, feeds) for s in (APART, STRATEGIES))
+        (count, apart), (fewer, joined) = (prepared(case, s, threads, feeds) for s in (APART, STRATEGIES))
         if fewer == count:
-            _, joined = made(case, JOINED, threads, feeds)
+            _, joined = prepared(case, JOINED, threads, feeds)
         before, after = measure([apart, joined], effort, probe)
         yield Row(case.name, fewer < count, before, after, paired(after, before))
 
 
-def made(case: Case, strategies: Strategies, threads: int, feeds: Feeds) -> tuple[int, Way]:
+def prepared(case: Case, strategies: Strategies, threads: int, feeds: Feeds) -> tuple[int, Way]:
     """How many kernels a case has by these strategies, and what runs them."""
     with built(case.request(threads, strategies)) as plan:
         return len(parse_report(read_plan(plan).plan.report).kernels), bound(case, plan, feeds)
@@ -204,7 +204,7 @@ def bound(case: Case, plan: bytes, feeds: Feeds) -> Way:
     return Way("", run, lambda: tuple(arrays.values()))
 
 
-def table(found: Sequence[Row], threads: int) -> Table:
+def table(measured: Sequence[Row], threads: int) -> Table:
     """The cases with their times."""
     return Table(
         f"Contractions at items of a later one, {threads} threads",
@@ -214,7 +214,7 @@ def table(found: Sequence[Row], threads: int) -> Table:
                 *(r.case, "takes it" if r.taken else "refuses it"),
                 *(digits(r.apart.median), digits(r.joined.median), digits(r.ratio)),
             )
-            for r in found
+            for r in measured
         ),
         "Each case in turn in kernels of their own and in one, also where the price refuses that. Medians; "
         "last the median of ratios of neighbouring turns.",

@@ -31,8 +31,8 @@ class Element(enum.Enum):
     @property
     def numpy(self) -> np.dtype[Any]:  # Any: whichever it is
         """The NumPy type."""
-        found: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16 if self is Element.BF16 else self.value)
-        return found
+        dtype: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16 if self is Element.BF16 else self.value)
+        return dtype
 
     @property
     def is_float(self) -> bool:

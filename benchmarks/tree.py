@@ -57,12 +57,12 @@ class Ready:
     def prepare(self, name: str) -> list[tuple[str, float]] | str:
         """Add the ways of a case."""
         try:
-            made = self._made(name)
-            found = [(way.label, 1e6 * once(way.run)) for way in made]
+            ways = self._made(name)
+            estimates = [(way.label, 1e6 * once(way.run)) for way in ways]
         except Exception as error:  # whatever a tree raises is an answer
             return f"{type(error).__name__}: {error}"[:200]
-        self.ways.extend(made)
-        return found
+        self.ways.extend(ways)
+        return estimates
 
     def _made(self, name: str) -> tuple[Way, ...]:
         package, _, case = name.rpartition("/")

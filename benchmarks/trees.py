@@ -99,17 +99,17 @@ def pairs(cases: Sequence[str], order: Order) -> Iterator[Pair]:
 
 def _again(pair: Pair, order: Order) -> Pair:
     """Measured again in new processes; how these differ is noise, too."""
-    found = [pair]
+    measured = [pair]
     for _ in range(AGAIN):
-        found += [p for p in _batch([pair.case], order) if p.label == pair.label and not p.error]
-    return joined(found)
+        measured += [p for p in _batch([pair.case], order) if p.label == pair.label and not p.error]
+    return joined(measured)
 
 
-def joined(found: Sequence[Pair]) -> Pair:
+def joined(measured: Sequence[Pair]) -> Pair:
     """The one of the middle ratio, with the differences of all as noise."""
-    middle = sorted(found, key=lambda p: p.ratio)[len(found) // 2]
-    spread = (max(p.ratio for p in found) - min(p.ratio for p in found)) / 2
-    return replace(middle, noise=max(spread, *(p.noise for p in found)))
+    middle = sorted(measured, key=lambda p: p.ratio)[len(measured) // 2]
+    spread = (max(p.ratio for p in measured) - min(p.ratio for p in measured)) / 2
+    return replace(middle, noise=max(spread, *(p.noise for p in measured)))
 
 
 def _batch(names: Sequence[str], order: Order) -> list[Pair]:
@@ -249,10 +249,10 @@ def line_of(pair: Pair) -> str:
 
 def read(path: Path) -> list[Pair]:
     """What a file of such lines holds, but for the last case, whose ways need not all be there."""
-    found = [json.loads(line) for line in path.read_text().splitlines() if line.endswith("}")]
+    lines = [json.loads(line) for line in path.read_text().splitlines() if line.endswith("}")]
     names = {f.name for f in fields(Pair)}
-    made = [Pair(**{k: v for k, v in x.items() if k in names}) for x in found if x["kind"] == "pair"]
-    return [p for p in made if p.case != made[-1].case]
+    measured = [Pair(**{k: v for k, v in x.items() if k in names}) for x in lines if x["kind"] == "pair"]
+    return [p for p in measured if p.case != measured[-1].case]
 
 
 def said(pair: Pair) -> str:
@@ -263,10 +263,10 @@ def said(pair: Pair) -> str:
     return f"times: {pair.name.replace(' ', '_')} {old} → {new} µs, {pair.ratio:.3f} ± {pair.noise:.3f}"
 
 
-def tables(found: Sequence[Pair]) -> list[Table]:
+def tables(measured: Sequence[Pair]) -> list[Table]:
     """Every case, the slower ones first; each layer."""
-    right = [p for p in found if not p.error]
-    cases = [_line(p) for p in sorted(found, key=lambda p: -math.inf if p.error else -p.ratio)]
+    right = [p for p in measured if not p.error]
+    cases = [_line(p) for p in sorted(measured, key=lambda p: -math.inf if p.error else -p.ratio)]
     groups = [
         (layer, [p for p in right if LAYERS.get(p.case, "networks") == layer])
         for layer in dict.fromkeys(LAYERS.values())
@@ -294,11 +294,11 @@ def _line(pair: Pair) -> tuple[str, ...]:
     return (pair.name, *map(digits, times), f"{pair.ratio:.3f}", f"{pair.noise:.3f}", pair.verdict)
 
 
-def _group(layer: str, found: Sequence[Pair]) -> tuple[str, ...]:
-    counts = (str(sum(p.verdict == v for p in found)) for v in ("slower", "faster", "unclear"))
-    mean = geometric_mean(p.ratio for p in found)
-    told = f"**{mean:.3f}**" if mean * LEAST > 1 else f"{mean:.3f}"
-    return (layer, str(len(found)), told, *counts)
+def _group(layer: str, measured: Sequence[Pair]) -> tuple[str, ...]:
+    counts = (str(sum(p.verdict == v for p in measured)) for v in ("slower", "faster", "unclear"))
+    mean = geometric_mean(p.ratio for p in measured)
+    text = f"**{mean:.3f}**" if mean * LEAST > 1 else f"{mean:.3f}"
+    return (layer, str(len(measured)), text, *counts)
 
 
 def _run(options: argparse.Namespace, names: list[str]) -> None:

@@ -97,27 +97,27 @@ def input_values(tensor: Tensor, low: float, high: float, seed: int = 7) -> Arra
 
 def scale_values(step: Scale, shape: Shape) -> tuple[Floats | None, Floats | None]:
     """(scale, shift), None for what is absent."""
-    wanted = scale_shape(step, shape)
+    size = scale_shape(step, shape)
     lowest = -64 if step.power in (1.0, 2.0) else 0  # other powers take positive numbers only
-    scale = _sixty_fourths(wanted, 32, 96, 1) if step.scale else None
-    return scale, _sixty_fourths(wanted, lowest, 64, 2) if step.shift else None
+    scale = _sixty_fourths(size, 32, 96, 1) if step.scale else None
+    return scale, _sixty_fourths(size, lowest, 64, 2) if step.shift else None
 
 
 def norm_values(step: Norm, shape: Shape) -> tuple[Floats, Floats]:
     """(scale, bias)."""
-    wanted = affine_shape(step, shape)
-    return _sixty_fourths(wanted, 32, 96, 3), _sixty_fourths(wanted, -64, 64, 4)
+    size = affine_shape(step, shape)
+    return _sixty_fourths(size, 32, 96, 3), _sixty_fourths(size, -64, 64, 4)
 
 
 def constant_values(constant: Constant, shape: Shape) -> Floats:
     """A formula's constant beside an input of `shape`."""
-    wanted = constant_shape(constant, shape)
+    size = constant_shape(constant, shape)
     match constant:
         case Number(value):
-            return np.full(wanted, value, np.float32)
+            return np.full(size, value, np.float32)
         case Weights():
             scale, bias = norm_values(Norm(Statistics.LAYER), shape)
-            return (scale if constant is Weights.SCALE else bias).reshape(wanted)
+            return (scale if constant is Weights.SCALE else bias).reshape(size)
 
 
 def _sixty_fourths(shape: Shape, low: int, high: int, seed: int) -> Floats:

@@ -1,4 +1,4 @@
-"""The command: which rows, where results go."""
+"""The command `bits`: its options, its rows and its files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DOCUMENT = Path("docs/tables/bits.md")
 
 
 def _run(options: argparse.Namespace, names: list[str]) -> None:
-    """Measure, and show tables."""
+    """Measure the rows, and show the tables."""
     known = {r.row: r for r in (parse(Result, x) for x in lines(options.json))}
     with nullcontext(options.folder) if options.folder else tempfile.TemporaryDirectory() as folder:
         Path(folder).mkdir(parents=True, exist_ok=True)
@@ -37,11 +37,12 @@ def _run(options: argparse.Namespace, names: list[str]) -> None:
 
 
 def _together(rows: list[Row]) -> list[list[Row]]:
-    """Rows of the same model share its engines; those of codes are apart, or memory would not do."""
-    found: dict[tuple[str, bool], list[Row]] = {}
+    """Rows of one model share its engines. Rows of int8 run apart: all engines together would take too much
+    memory."""
+    groups: dict[tuple[str, bool], list[Row]] = {}
     for row in rows:
-        found.setdefault((row.model, row.group in FLOAT_GROUPS), []).append(row)
-    return [*found.values()]
+        groups.setdefault((row.model, row.group in FLOAT_GROUPS), []).append(row)
+    return [*groups.values()]
 
 
 COMMAND = Command(

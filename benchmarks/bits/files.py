@@ -18,7 +18,7 @@ Given = dict[str, Array]
 
 
 class Form(enum.Enum):
-    """What the file holds."""
+    """The contents of an ONNX file."""
 
     F32 = "float32"
     BF16 = "bfloat16"
@@ -34,8 +34,8 @@ class Form(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Multiplications and additions of a call, bytes of float32 weights that it reads, bytes of what else it
-    must move, and of codes and scales by form."""
+    """Multiplications and additions of a call; bytes of float32 weights that it reads; bytes of all other
+    data that it must move; bytes of codes and scales by form."""
 
     flops: int
     weights: int
@@ -45,7 +45,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """Those of a model in a folder."""
+    """The files of a model in a folder."""
 
     folder: Path
     model: str
@@ -55,48 +55,48 @@ class Files:
         return self._path(f"{form.name.lower()}.onnx")
 
     def failed(self, form: Form, reason: str) -> None:
-        """Keep why there is no such file."""
+        """Store the reason why there is no such file."""
         self._path(f"{form.name.lower()}.failed").write_text(reason)
 
     def check(self, form: Form) -> None:
-        """Raise `Cannot` where there is no such file."""
+        """Raise `Cannot` if there is no such file."""
         path = self._path(f"{form.name.lower()}.failed")
         if path.exists() and not self.of(form).exists():
             raise Cannot(f"no {form.value} file, {path.read_text()}")
 
     def inputs(self) -> Given:
-        """What the model is called with."""
+        """The inputs of the model."""
         return read_arrays(self._path("inputs.npz"))
 
     def batches(self) -> list[Given]:
-        """More calls."""
+        """Inputs of further calls, for calibration."""
         return [read_arrays(p) for p in sorted(self.folder.glob(f"{self.model}.batch*.npz"))]
 
-    def wanted(self, form: Form) -> list[Array]:
+    def expected(self, form: Form) -> list[Array]:
         """Float64 results: those of the form where it has weights of its own."""
         own = self._path(f"{form.name.lower()}.wanted.npz")
         return [*read_arrays(own if own.exists() else self._path("wanted.npz")).values()]
 
     def facts(self) -> Facts:
-        """The figures."""
+        """The figures of the model."""
         return Facts(**json.loads(self._path("json").read_text()))
 
-    def keep_inputs(self, given: Mapping[str, Array]) -> None:
-        """Write them."""
-        _write(self._path("inputs.npz"), given)
+    def keep_inputs(self, inputs: Mapping[str, Array]) -> None:
+        """Write the inputs."""
+        _write(self._path("inputs.npz"), inputs)
 
     def keep_batches(self, calls: Sequence[Mapping[str, Array]]) -> None:
-        """Write them."""
+        """Write the batches."""
         for i, call in enumerate(calls):
             _write(self._path(f"batch{i}.npz"), call)
 
-    def keep_wanted(self, results: Sequence[Array], form: Form | None = None) -> None:
-        """Write them; `form`: only for models of this form."""
+    def keep_expected(self, results: Sequence[Array], form: Form | None = None) -> None:
+        """Write float64 results; `form`: only for models of this form."""
         name = "wanted.npz" if form is None else f"{form.name.lower()}.wanted.npz"
         _write(self._path(name), {f"y{i}": x for i, x in enumerate(results)})
 
     def keep_facts(self, facts: Facts) -> None:
-        """Write them."""
+        """Write the figures."""
         self._path("json").write_text(json.dumps(asdict(facts)))
 
     def _path(self, ending: str) -> Path:
@@ -104,5 +104,5 @@ class Files:
 
 
 def _write(path: Path, arrays: Mapping[str, Array]) -> None:
-    given: dict[str, Any] = {**arrays}  # Any: as savez takes them
-    np.savez(path, **given)
+    named: dict[str, Any] = {**arrays}  # Any: as savez takes them
+    np.savez(path, **named)

@@ -23,26 +23,26 @@ ALLOWED = {Ask.BF16: ROUNDED, Ask.FP16: 0.999, Ask.CALIBRATED: CODES}
 
 @dataclass(frozen=True, slots=True)
 class Distance:
-    """Of the worst output."""
+    """The error and the cosine of the worst output."""
 
     error: float
     cosine: float
 
 
 def least_cosine(entry: Entry) -> float:
-    """What an entry must reach."""
+    """The smallest cosine that an entry may have."""
     return min(LEAST[entry.form], ALLOWED.get(entry.ask, 1.0))
 
 
-def distance(found: Sequence[Array], wanted: Sequence[Array]) -> Distance:
-    """Results of other shapes, or that are no numbers, have a cosine of -1.
+def distance(results: Sequence[Array], expected: Sequence[Array]) -> Distance:
+    """The distance of results from the expected ones. Other shapes, NaN and infinity have a cosine of -1.
 
     >>> distance([np.array([2.0, 0.0])], [np.array([1.0, 0.0])])
     Distance(error=1.0, cosine=1.0)
     """
-    if [x.shape for x in found] != [y.shape for y in wanted]:
+    if [x.shape for x in results] != [y.shape for y in expected]:
         return Distance(float("inf"), -1.0)
-    pairs = [_pair(x.astype(np.float64).ravel(), y.ravel()) for x, y in zip(found, wanted, strict=True)]
+    pairs = [_pair(x.astype(np.float64).ravel(), y.ravel()) for x, y in zip(results, expected, strict=True)]
     return Distance(max(p.error for p in pairs), min(p.cosine for p in pairs))
 
 

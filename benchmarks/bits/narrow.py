@@ -20,7 +20,7 @@ LARGEST = (2 - 2.0**-7) * 2.0**127  # of bfloat16
 
 
 def in_bfloat16(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Another model, the given one stays."""
+    """A copy of the model in bfloat16."""
     out = onnx.ModelProto()
     out.CopyFrom(model)
     graph, wide = out.graph, _wide(model.graph)
@@ -36,12 +36,12 @@ def in_bfloat16(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _wide(graph: onnx.GraphProto) -> set[str]:
-    """Tensors that stay as they are, with all that they are computed of."""
-    found: set[str] = set()
+    """Names of tensors that keep their type, and of all tensors that they are computed from."""
+    names: set[str] = set()
     for node in reversed(graph.node):  # users stand behind what they use
         kept = WIDE.get(node.op_type, slice(0))
-        found |= set(node.input if found & set(node.output) else node.input[kept])
-    return found
+        names |= set(node.input if names & set(node.output) else node.input[kept])
+    return names
 
 
 def _constants(graph: onnx.GraphProto, wide: set[str]) -> None:

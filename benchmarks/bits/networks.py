@@ -26,7 +26,7 @@ from benchmarks.models import networks
 from benchmarks.models.networks import (
     PHOTO,
     Calls,
-    Made,
+    Network,
     ViT,
     another,
     bytes_of,
@@ -39,34 +39,34 @@ from benchmarks.models.networks import (
 BATCHES = 2  # that ranges are learnt of
 
 
-def vit_small() -> Made:
+def vit_small() -> Network:
     """With 22 million weights."""
-    return Made(ViT(384, 6), {"x": torch.randn(PHOTO)})
+    return Network(ViT(384, 6), {"x": torch.randn(PHOTO)})
 
 
-def made(name: str) -> Made:
-    """A model with the weights that it always has; NAME_xN: with so many images."""
+def network_of(name: str) -> Network:
+    """A model with fixed weights. NAME_xN: with a batch of N images."""
     model, _, batch = name.partition("_x")
     torch.manual_seed(0)
-    found = vit_small() if model == vit_small.__name__ else networks.MODELS[model]()
-    found = replace(found, finish=None)  # how many boxes are kept is no matter of bits
-    found.module.eval()
-    _settle(found)
+    network = vit_small() if model == vit_small.__name__ else networks.MODELS[model]()
+    network = replace(network, finish=None)  # how many boxes are kept is no matter of bits
+    network.module.eval()
+    _settle(network)
     if batch:
         torch.manual_seed(1)
         size = int(batch)
-        found = replace(found, inputs={n: _repeated(x, size) for n, x in found.inputs.items()})
-    return found
+        network = replace(network, inputs={n: _repeated(x, size) for n, x in network.inputs.items()})
+    return network
 
 
 def _repeated(x: Tensor, size: int) -> Tensor:
     return torch.randn(size, *x.shape[1:])
 
 
-def _settle(found: Made) -> None:
-    """Have normalisations know their inputs: without, numbers vanish from layer to layer, and what is left
-    of them in few bits says nothing."""
-    norms = [m for m in found.module.modules() if isinstance(m, nn.BatchNorm2d)]
+def _settle(network: Network) -> None:
+    """Set the statistics of batch normalisations to those of the inputs. With default statistics, the numbers
+    vanish from layer to layer, and errors in few bits mean nothing."""
+    norms = [m for m in network.module.modules() if isinstance(m, nn.BatchNorm2d)]
     if not norms:
         return
     for norm in norms:
@@ -75,22 +75,22 @@ def _settle(found: Made) -> None:
         norm.train()
     with torch.no_grad():
         for _ in range(2):
-            found.module(*(another(x) for x in found.inputs.values()))
-    found.module.eval()
+            network.module(*(another(x) for x in network.inputs.values()))
+    network.module.eval()
 
 
 def export(folder: Path, name: str, forms: list[Form]) -> None:
-    """Write what is missing."""
+    """Write the files that do not exist yet."""
     files = Files(folder, name)
-    found = made(name)
+    network = network_of(name)
     if not files.of(Form.F32).exists():
-        write(found, files.of(Form.F32))
-        files.keep_inputs({n: x.numpy() for n, x in found.inputs.items()})
+        write(network, files.of(Form.F32))
+        files.keep_inputs({n: x.numpy() for n, x in network.inputs.items()})
         torch.manual_seed(2)
-        files.keep_batches(calls_of(found, BATCHES))
-        files.keep_wanted(_exact(found))
-        moved = sum(x.numel() * x.element_size() for x in found.inputs.values())
-        files.keep_facts(Facts(flops_of(found), bytes_of(found) - moved, moved))
+        files.keep_batches(calls_of(network, BATCHES))
+        files.keep_expected(_exact(network))
+        moved = sum(x.numel() * x.element_size() for x in network.inputs.values())
+        files.keep_facts(Facts(flops_of(network), bytes_of(network) - moved, moved))
     for form in forms:
         if not files.of(form).exists():
             try:
@@ -99,16 +99,16 @@ def export(folder: Path, name: str, forms: list[Form]) -> None:
                 files.failed(form, f"{type(error).__name__}: {error}"[:200])
 
 
-def _exact(found: Made) -> list[np.ndarray]:
-    """What the model gives in float64."""
-    module = copy.deepcopy(found.module).double()
+def _exact(network: Network) -> list[np.ndarray]:
+    """The outputs of the model in float64."""
+    module = copy.deepcopy(network.module).double()
     with torch.no_grad():
-        y = module(*(x.double() if x.is_floating_point() else x for x in found.inputs.values()))
+        y = module(*(x.double() if x.is_floating_point() else x for x in network.inputs.values()))
     return [x.numpy() for x in (y if isinstance(y, tuple) else (y,))]
 
 
 def _static(kind: QuantFormat, model: onnx.ModelProto, files: Files) -> onnx.ModelProto:
-    """Weights and what is computed as bytes, by ranges of the batches."""
+    """The model with weights and activations in int8, with ranges from the batches."""
 
     def change(path: str) -> None:
         quantize_static(
@@ -120,7 +120,7 @@ def _static(kind: QuantFormat, model: onnx.ModelProto, files: Files) -> onnx.Mod
 
 
 def _dynamic(model: onnx.ModelProto, files: Files) -> onnx.ModelProto:
-    """Weights as bytes, and what they are multiplied with as it comes."""
+    """The model with weights in int8 and activations that are quantized at run time."""
     changed(model, lambda path: quantize_dynamic(path, path, weight_type=QuantType.QInt8))
     return model
 

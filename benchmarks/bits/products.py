@@ -53,12 +53,12 @@ class Product:
 
     @property
     def name(self) -> str:
-        """That of the model."""
+        """The name of the model."""
         return PREFIX + self.sizes
 
     @classmethod
     def parse(cls, name: str) -> Self:
-        """Of a name."""
+        """The product of a name."""
         return cls(*map(int, name.removeprefix(PREFIX).split("x")))
 
     @property
@@ -67,12 +67,12 @@ class Product:
         return 2 * self.rows * self.terms * self.results
 
     def packed_bytes(self, bits: int) -> int:
-        """Codes and scales."""
+        """Bytes of codes and scales."""
         return self.terms * self.results * bits // 8 + 4 * self.terms // BLOCK * self.results
 
     @property
     def moved_bytes(self) -> int:
-        """What is read and written besides the weights."""
+        """Bytes that are read and written besides the weights."""
         return 4 * self.rows * (self.terms + self.results)
 
 
@@ -105,21 +105,21 @@ class Weights:
 
 
 def weights(size: Product, bits: int) -> Weights:
-    """The same in every run."""
+    """Random weights, the same in every run."""
     random, blocks = np.random.default_rng(4), size.terms // BLOCK
     codes = random.integers(0, 256, (size.results, blocks, BLOCK * bits // 8), np.uint8)
     scales = random.uniform(0.01, 0.1, (size.results, blocks)).astype(np.float32)
     return Weights(codes, scales, bits)
 
 
-def given(size: Product) -> Floats:
-    """What is multiplied."""
+def input_of(size: Product) -> Floats:
+    """The left operand."""
     return np.random.default_rng(7).standard_normal((size.rows, size.terms), np.float32)
 
 
 def exact(size: Product, held: Weights) -> Array:
     """The product in float64."""
-    x = given(size).astype(np.float64)
+    x = input_of(size).astype(np.float64)
     return np.concatenate([x @ part.astype(np.float64).T for part in _parts(size, held)], 1)
 
 
@@ -129,7 +129,7 @@ def _parts(size: Product, held: Weights) -> Iterator[Floats]:
 
 
 def coded(size: Product, held: Weights, level: int) -> onnx.ModelProto:
-    """MatMulNBits."""
+    """A model of one MatMulNBits node."""
     sizes: dict[str, Any] = {"K": size.terms, "N": size.results, "bits": held.bits, "block_size": BLOCK}
     node = helper.make_node(
         "MatMulNBits", ["x", "codes", "scales"], ["y"], domain="com.microsoft", accuracy_level=level, **sizes
@@ -154,15 +154,16 @@ def _model(size: Product, node: onnx.NodeProto, constants: dict[str, Array]) -> 
 
 
 def export(folder: Path, name: str, forms: Iterable[Form]) -> None:
-    """Write the models of these forms, the input, and what float64 gives; float32 has weights of 4 bits."""
+    """Write the models of these forms, the input and the float64 result. The float32 model has the numbers of
+    the 4-bit weights."""
     files, size = Files(folder, name), Product.parse(name)
     held = {bits: weights(size, bits) for bits, _ in {BITS[f] for f in forms}}
     for form in forms:
         bits, level = BITS[form]
         model = wide(size, held[bits]) if form is Form.F32 else coded(size, held[bits], level)
         files.of(form).write_bytes(model.SerializeToString())
-        files.keep_wanted([exact(size, held[bits])], form)
-    files.keep_inputs({"x": given(size)})
+        files.keep_expected([exact(size, held[bits])], form)
+    files.keep_inputs({"x": input_of(size)})
     packed = {f.value: size.packed_bytes(BITS[f][0]) for f in forms if f is not Form.F32}
     files.keep_facts(Facts(size.flops, 4 * size.terms * size.results, size.moved_bytes, packed))
 

@@ -1,4 +1,4 @@
-"""How each program is asked for an entry of a row, from its file to its numbers."""
+"""How each program loads an entry of a row, from a file to a callable."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STRONG = 1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED)
 
 
 class Shown(trt.IInt8EntropyCalibrator2):
-    """Shows batches that were kept."""
+    """A calibrator that returns the stored batches."""
 
     def __init__(self, batches: list[Given]) -> None:
         trt.IInt8EntropyCalibrator2.__init__(self)
@@ -29,7 +29,7 @@ class Shown(trt.IInt8EntropyCalibrator2):
         self.batch: Given | None = None  # kept, as its memory is read later
 
     def get_batch_size(self) -> int:
-        """How many samples a batch has."""
+        """The number of samples in a batch."""
         return 1
 
     def get_batch(self, names: list[str]) -> list[int] | None:
@@ -41,11 +41,11 @@ class Shown(trt.IInt8EntropyCalibrator2):
         return None
 
     def write_calibration_cache(self, cache: memoryview) -> None:
-        """Nothing is kept."""
+        """The cache is not stored."""
 
 
 def plan_of(entry: Entry, files: Files, threads: int) -> bytes:
-    """AnyRT's plan; what the file asks for in vain is an error."""
+    """AnyRT's plan of an entry; an unsupported model raises."""
     builder, network, config = empty(threads, STRONG if entry.form is Form.BF16 else 0)
     with trt.strict():
         if entry.ask in FLAGS:
@@ -58,29 +58,29 @@ def plan_of(entry: Entry, files: Files, threads: int) -> bytes:
         return bytes(builder.build_serialized_network(network, config))
 
 
-def load(entry: Entry, files: Files, plan: Path, given: Given, threads: int) -> Way:
-    """A program that is ready to run the entry; `plan`: ours, which is built already."""
+def load(entry: Entry, files: Files, plan: Path, inputs: Given, threads: int) -> Way:
+    """The entry, ready to run; `plan`: AnyRT's plan, which is built already."""
     if entry.program == OURS:
         engine = engine_of(plan)
-        return bound(engine, engine.create_execution_context(), given)
+        return bound(engine, engine.create_execution_context(), inputs)
     module, path = importlib.import_module(PROGRAMS[entry.program].module), files.of(entry.form)
-    return HOW[entry.program](module, entry, path, given, threads)
+    return HOW[entry.program](module, entry, path, inputs, threads)
 
 
-def _ort(module: Any, entry: Entry, path: Path, given: Given, threads: int) -> Way:  # Any: the module
-    return ort(module, path, given, threads)
+def _ort(module: Any, entry: Entry, path: Path, inputs: Given, threads: int) -> Way:  # Any: the module
+    return ort(module, path, inputs, threads)
 
 
-def _openvino(module: Any, entry: Entry, path: Path, given: Given, threads: int) -> Way:  # Any: see above
-    return openvino(module, path, given, threads, "bf16" if entry.ask is Ask.BF16 else "f32")
+def _openvino(module: Any, entry: Entry, path: Path, inputs: Given, threads: int) -> Way:  # Any: see above
+    return openvino(module, path, inputs, threads, "bf16" if entry.ask is Ask.BF16 else "f32")
 
 
-def _compiled(module: Any, entry: Entry, path: Path, given: Given, threads: int) -> Way:  # Any: see above
-    """The module; its weights and inputs in bfloat16 where that is asked for."""
+def _compiled(module: Any, entry: Entry, path: Path, inputs: Given, threads: int) -> Way:  # Any: see above
+    """The module, compiled by torch.compile; with weights and inputs in bfloat16 if the entry allows that."""
     name = path.name.partition(".")[0]
-    network = importlib.import_module("benchmarks.bits.networks").made(name).module
+    network = importlib.import_module("benchmarks.bits.networks").network_of(name).module
     network = network.bfloat16() if entry.ask is Ask.BF16 else network
-    return called(module, network, given, threads, partial(module.compile, dynamic=False))
+    return called(module, network, inputs, threads, partial(module.compile, dynamic=False))
 
 
 HOW = {ORT: _ort, OPENVINO: _openvino, COMPILED: _compiled}

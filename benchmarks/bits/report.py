@@ -1,4 +1,4 @@
-"""Tables of fewer bits: every row with its peers, the limit, what it needs, and its goals; the document."""
+"""Tables of fewer bits: each row with its peers, the limit, memory, goals; and their document."""
 
 from __future__ import annotations
 
@@ -37,37 +37,37 @@ COLUMNS = (
 BY_NAME = {r.name: r for r in ROWS}
 
 
-def tables(found: Sequence[Result]) -> list[Table]:
-    """One for each group, and all times."""
-    by_group = {g: [r for r in found if BY_NAME[r.row].group is g] for g in Group}
+def tables(results: Sequence[Result]) -> list[Table]:
+    """Two tables for each group: the standing and all times."""
+    by_group = {g: [r for r in results if BY_NAME[r.row].group is g] for g in Group}
     return [t for g, rows in by_group.items() if rows for t in (_standing(g, rows), _times(g, rows))]
 
 
 # ---- goals --------------------------------------------------------------------------------------
 
 
-def value(goal: Goal, row: Row, found: Result) -> float | None:
-    """What a goal is about, or None where that is not known."""
+def value(goal: Goal, row: Row, result: Result) -> float | None:
+    """The figure of a goal; None if it was not measured."""
     match goal.figure:
         case Figure.SPEED:
-            return _speed(row, found, goal.beside or row.peers)
+            return _speed(row, result, goal.beside or row.peers)
         case Figure.SHARE:
-            return _by(found.limit_us, _median(found, row.ours))
+            return _by(result.limit_us, _median(result, row.ours))
         case Figure.PLAN:
-            return _by(_built(found, row.ours, "plan"), found.packed)
+            return _by(_built(result, row.ours, "plan"), result.packed)
         case Figure.RESIDENT:
-            return _by(_built(found, row.ours, "resident"), found.packed)
+            return _by(_built(result, row.ours, "resident"), result.packed)
         case Figure.LIGHTER:
-            return _by(_built(found, row.ours, "plan"), _built(found, goal.beside[0], "plan"))
+            return _by(_built(result, row.ours, "plan"), _built(result, goal.beside[0], "plan"))
         case Figure.BUILD:
-            return _by(_built(found, row.ours, "cpu_s"), _built(found, goal.beside[0], "cpu_s"))
+            return _by(_built(result, row.ours, "cpu_s"), _built(result, goal.beside[0], "cpu_s"))
 
 
-def missed(row: Row, found: Result) -> list[str]:
-    """The goals that a row does not reach, with what it has."""
+def missed(row: Row, result: Result) -> list[str]:
+    """The goals that a row misses, with the row's own figures."""
     out = []
     for goal in row.goals:
-        got = value(goal, row, found)
+        got = value(goal, row, result)
         if got is None:
             out.append(_said(goal, "?"))
         elif got < goal.bound if goal.figure in AT_LEAST else got > goal.bound:
@@ -80,29 +80,29 @@ def _goal(goal: Goal) -> str:
 
 
 def _said(goal: Goal, number: str) -> str:
-    """A figure of a goal, for people."""
+    """A goal as text."""
     if goal.figure is Figure.SPEED:
         return f"{number} × {' and '.join(e.label for e in goal.beside) or 'the best'}"
     return str(goal.figure.value).replace("#", number)
 
 
-def _median(found: Result, entry: Entry | None) -> float | None:
-    timed = found.timed.get(entry.label) if entry else None
+def _median(result: Result, entry: Entry | None) -> float | None:
+    timed = result.timed.get(entry.label) if entry else None
     return timed.median if timed else None
 
 
-def _best(row: Row, found: Result, among: Sequence[Entry]) -> Entry | None:
-    here = [e for e in among if e.label in found.timed]
-    return min(here, key=lambda e: found.timed[e.label].median, default=None)
+def _best(row: Row, result: Result, among: Sequence[Entry]) -> Entry | None:
+    here = [e for e in among if e.label in result.timed]
+    return min(here, key=lambda e: result.timed[e.label].median, default=None)
 
 
-def _speed(row: Row, found: Result, among: Sequence[Entry]) -> float | None:
-    """Their least time by ours."""
-    return _by(_median(found, _best(row, found, among)), _median(found, row.ours))
+def _speed(row: Row, result: Result, among: Sequence[Entry]) -> float | None:
+    """The least time of these entries divided by ours."""
+    return _by(_median(result, _best(row, result, among)), _median(result, row.ours))
 
 
-def _built(found: Result, entry: Entry, figure: str) -> float | None:
-    built = found.built.get(entry.label)
+def _built(result: Result, entry: Entry, figure: str) -> float | None:
+    built = result.built.get(entry.label)
     return float(getattr(built, figure)) if built else None
 
 
@@ -127,31 +127,31 @@ def _standing(group: Group, rows: Sequence[Result]) -> Table:
 
 
 def _filled(lines: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-    """Columns in which some row has text, and the rows of these."""
+    """The columns that are not empty, and the rows of these columns."""
     kept = [i for i in range(len(COLUMNS)) if any(line[i] for line in lines)]
     return tuple(COLUMNS[i] for i in kept), tuple(tuple(line[i] for i in kept) for line in lines)
 
 
-def _stand(row: Row, found: Result) -> Iterator[str]:
-    mine, best = found.timed.get(row.ours.label), _best(row, found, row.peers)
+def _stand(row: Row, result: Result) -> Iterator[str]:
+    mine, best = result.timed.get(row.ours.label), _best(row, result, row.peers)
     yield row.name
-    yield ms(mine.median) if mine else found.left_out.get(row.ours.label, "not run").replace("|", "/")
+    yield ms(mine.median) if mine else result.left_out.get(row.ours.label, "not run").replace("|", "/")
     yield best.label if best else ""
-    yield ms(found.timed[best.label].median) if best else ""
-    yield _number(_speed(row, found, row.peers))
-    yield _number(_speed(row, found, (row.own,)) if row.own else None)
-    share = _by(found.limit_us, mine.median if mine else None)
+    yield ms(result.timed[best.label].median) if best else ""
+    yield _number(_speed(row, result, row.peers))
+    yield _number(_speed(row, result, (row.own,)) if row.own else None)
+    share = _by(result.limit_us, mine.median if mine else None)
     yield f"{share:.0%}" if share else ""
-    executed = _built(found, row.ours, "flops") if row.group is Group.F32 else None
-    yield f"{share * executed / found.flops:.0%}" if share and executed else ""
-    yield from (_mb(_built(found, row.ours, f)) for f in ("plan", "resident"))
-    yield _mb(found.packed or None)
-    yield _number(_built(found, row.ours, "cpu_s"))
-    yield _number(next((value(g, row, found) for g in row.goals if g.figure is Figure.BUILD), None))
+    executed = _built(result, row.ours, "flops") if row.group is Group.F32 else None
+    yield f"{share * executed / result.flops:.0%}" if share and executed else ""
+    yield from (_mb(_built(result, row.ours, f)) for f in ("plan", "resident"))
+    yield _mb(result.packed or None)
+    yield _number(_built(result, row.ours, "cpu_s"))
+    yield _number(next((value(g, row, result) for g in row.goals if g.figure is Figure.BUILD), None))
     yield f"{mine.error:.2g}" if mine else ""
     yield f"{mine.cosine:.6f}" if mine else ""
     yield ", ".join(map(_goal, row.goals))
-    lost = missed(row, found)
+    lost = missed(row, result)
     yield (f"no: {', '.join(lost)}" if lost else "yes") if row.goals else ""
 
 
@@ -164,9 +164,9 @@ def _times(group: Group, rows: Sequence[Result]) -> Table:
     return Table(f"{group.value.capitalize()}: milliseconds", ("row", *labels), lines, note)
 
 
-def _cell(found: Result, label: str) -> str:
-    timed = found.timed.get(label)
-    return ms(timed.median) if timed else found.left_out.get(label, "").split(":")[0]
+def _cell(result: Result, label: str) -> str:
+    timed = result.timed.get(label)
+    return ms(timed.median) if timed else result.left_out.get(label, "").split(":")[0]
 
 
 def _mb(size: float | None) -> str:

@@ -1,4 +1,4 @@
-"""The rows: a model, who computes it from which file in which precision, and what must be reached.
+"""The rows: a model, the entries that compute it (program, file and precision), and the goals.
 
 >>> row = next(r for r in ROWS if r.name == "int8_qdq_mobilenet")
 >>> row.ours.label, [e.label for e in row.peers]
@@ -23,7 +23,7 @@ BUILD = 1.2  # times a float32 build
 
 
 class Ask(enum.Enum):
-    """What a program is allowed or told beside its file."""
+    """An option that a program gets besides its file."""
 
     NOTHING = ""
     BF16 = "BF16"
@@ -33,7 +33,7 @@ class Ask(enum.Enum):
 
 
 class Group(enum.Enum):
-    """Tables."""
+    """The tables."""
 
     BF16 = "bfloat16 allowed (weak) and bfloat16 models (strong)"
     FP16 = "half allowed"
@@ -53,14 +53,14 @@ class Entry:
 
     @property
     def label(self) -> str:
-        """For tables, and as its key."""
+        """The name in tables, and the key of results."""
         form = "" if self.form is Form.F32 and self.ask is not Ask.NOTHING else self.form.value
         return " ".join(filter(None, (self.program, form, self.ask.value)))
 
 
 class Figure(enum.Enum):
-    """What a goal is about: ours must be so many times as fast as others, reach a share of the limit, or take
-    at most so many times as many bytes as packed codes and scales, or as another engine or build takes."""
+    """The quantity of a goal: a speed relative to other programs, a share of the limit, or bytes and build
+    time relative to packed codes and scales, to another engine or to another build."""
 
     SPEED = "# × a program"
     SHARE = "# of the limit"
@@ -75,7 +75,7 @@ AT_LEAST = (Figure.SPEED, Figure.SHARE)
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A bound; `beside`: whom it is about, every peer where nobody is named."""
+    """A bound of a figure; `beside`: the entries to compare with (default: all peers)."""
 
     figure: Figure
     bound: float
@@ -84,7 +84,8 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A line: our entry, its peers, our own engine that it is compared with, the unit of its limit, goals."""
+    """A row: our entry, its peers, our own engine to compare with, the element type of its limit, and its
+    goals."""
 
     name: str
     group: Group
@@ -97,7 +98,7 @@ class Row:
 
     @property
     def entries(self) -> tuple[Entry, ...]:
-        """Who runs."""
+        """All entries that run."""
         return tuple(e for e in (self.ours, self.own, *self.peers) if e is not None)
 
 
@@ -128,7 +129,8 @@ def _bf16() -> Iterator[Row]:
 
 
 def _fp16() -> Iterator[Row]:
-    """Bytes of a plan besides weights are few: what is more than 0.6 holds weights in float32."""
+    """A plan has few bytes besides weights: above 0.6 of the float32 plan, some weights are stored in
+    float32."""
     goals = (Goal(Figure.SPEED, TIE, (PLAIN,)), Goal(Figure.LIGHTER, 0.6, (PLAIN,)))
     for model in MODELS:
         ours = Entry(OURS, ask=Ask.FP16)
@@ -149,8 +151,8 @@ def _int8() -> Iterator[Row]:
 
 
 def _codes(name: str, model: str, ours: Entry, form: Form) -> Row:
-    """Other programs take no calibrator: they run the file that ONNX Runtime's quantiser made. OpenVINO reads
-    few files of QOperator, so that it runs the same network as Q/DQ, too."""
+    """Other programs have no calibrator: they run the file that ONNX Runtime's quantizer wrote. OpenVINO
+    reads few QOperator files, so that it also runs the same network as Q/DQ."""
     goals = [Goal(Figure.SPEED, 1.0), _built()]
     goals += [Goal(Figure.SHARE, 0.78)] if model.startswith("resnet50") else []
     more = (Entry(OPENVINO, Form.QDQ),) if form is Form.QOPERATOR else ()
@@ -159,7 +161,7 @@ def _codes(name: str, model: str, ours: Entry, form: Form) -> Row:
 
 
 def _one() -> Iterator[Row]:
-    """One row: weights are read once, from a cache or from memory."""
+    """Products of one row: weights are read once, from a cache or from memory."""
     sizes = [Product(1, 2048, 2048), Product(1, 4096, 4096), Product(1, 4096, 11008), streamed()]
     small = (Goal(Figure.PLAN, 1.1), Goal(Figure.RESIDENT, 1.1))
     for size, (form, name) in product(sizes, LEVELS.items()):
@@ -198,9 +200,9 @@ def _f32() -> Iterator[Row]:
     direct = Entry(OURS, ask=Ask.DIRECT)
     for model, bound in models.items():
         goals = (Goal(Figure.SPEED, bound),)
-        wanted = direct if model.startswith("resnet50") else None
-        yield Row(f"f32_{model}", Group.F32, model, PLAIN, FLOAT_PEERS, wanted, Element.F32, goals)
-        if wanted:
+        own = direct if model.startswith("resnet50") else None
+        yield Row(f"f32_{model}", Group.F32, model, PLAIN, FLOAT_PEERS, own, Element.F32, goals)
+        if own:
             yield Row(f"f32_direct_{model}", Group.F32, model, direct, FLOAT_PEERS, None, Element.F32, ())
 
 

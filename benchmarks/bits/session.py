@@ -1,4 +1,4 @@
-"""The processes that measure: one builds an engine of ours, one runs all programs on a model in turn.
+"""The measuring processes: one builds an engine, one runs all programs on a model in turn.
 
 python -m benchmarks.bits.session built FOLDER MODEL THREADS PLAN ENTRY
 python -m benchmarks.bits.session together FOLDER MODEL THREADS RUNS PLANS ROW ...
@@ -49,9 +49,9 @@ BITS = {Element.F32: 32, Element.BF16: 16, Element.I8: 8}
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """An engine of ours: CPU seconds of its build, bytes of the plan, of the weights in it, and of memory
-    that a process has more when it has run (weights of a mapped plan included, inputs and outputs not),
-    multiplications and additions that its kernels do."""
+    """An engine of ours: CPU seconds of its build; bytes of the plan and of the weights in it; bytes of
+    memory that a process has more after a run (with the weights of a mapped plan, without inputs and
+    outputs); multiplications and additions of its kernels."""
 
     cpu_s: float
     plan: int
@@ -73,8 +73,8 @@ class Timed:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A row: by entries' labels what each took, what ours needs, and why others are missing. limit_us: the
-    larger of what computing takes and of what reading takes; packed: bytes of codes and scales."""
+    """A row: times by label of the entry, figures of our engines, and why entries are missing. limit_us: the
+    larger of computing time and reading time; packed: bytes of codes and scales."""
 
     row: str
     threads: int
@@ -101,9 +101,9 @@ def measure_rows(model: str, rows: Sequence[Row], folder: Path, threads: int, qu
         built = {e.label: _built(e, model, folder, threads, plans, caches) for e in engines}
         os.environ["ANYRT_CACHE_DIR"] = str(caches / "all")
         names = [r.name for r in rows]
-        found = child(__name__, "together", folder, model, threads, int(quick), plans, *names)
+        outcome = child(__name__, "together", folder, model, threads, int(quick), plans, *names)
     failed = {k: v["failed"] for k, v in built.items() if "failed" in v}
-    return [_result(row, threads, found, built, failed) for row in rows]
+    return [_result(row, threads, outcome, built, failed) for row in rows]
 
 
 def _export(model: str, folder: Path, forms: Iterable[Form]) -> None:
@@ -115,14 +115,14 @@ def _export(model: str, folder: Path, forms: Iterable[Form]) -> None:
 def _built(
     entry: Entry, model: str, folder: Path, threads: int, plans: Path, caches: Path
 ) -> dict[str, Any]:  # Any: as JSON has them
-    """What building took; the cache of all engines gets its code."""
+    """The figures of a build. Its compiled code is added to the cache of all engines."""
     own = caches / entry.label.replace("/", "_")
     os.environ["ANYRT_CACHE_DIR"] = str(own)
     own.mkdir(parents=True)
-    found = child(__name__, "built", folder, model, threads, _plan(plans, entry), entry.label)
+    outcome = child(__name__, "built", folder, model, threads, _plan(plans, entry), entry.label)
     shutil.copytree(own, caches / "all", dirs_exist_ok=True)
     shutil.rmtree(own)
-    return found
+    return outcome
 
 
 def _plan(plans: Path, entry: Entry) -> Path:
@@ -130,21 +130,21 @@ def _plan(plans: Path, entry: Entry) -> Path:
 
 
 def _result(
-    row: Row, threads: int, found: dict[str, Any], built: dict[str, Any], failed: dict[str, str]
+    row: Row, threads: int, outcome: dict[str, Any], built: dict[str, Any], failed: dict[str, str]
 ) -> Result:  # Any: as JSON has them
-    """The part of what was found that a row is about."""
+    """The results of the entries of a row."""
     labels = [e.label for e in row.entries]
-    limits = found.get("limits", {}).get(row.name, {"flops": 0, "bytes": 0, "limit_us": 0.0, "packed": 0})
-    reasons = found.get("left_out", {}) | failed
-    if "failed" in found:
-        reasons = dict.fromkeys(labels, found["failed"]) | reasons
+    limits = outcome.get("limits", {}).get(row.name, {"flops": 0, "bytes": 0, "limit_us": 0.0, "packed": 0})
+    reasons = outcome.get("left_out", {}) | failed
+    if "failed" in outcome:
+        reasons = dict.fromkeys(labels, outcome["failed"]) | reasons
     return parse(
         Result,
         {
             "row": row.name,
             "threads": threads,
             **limits,
-            "timed": {k: v for k, v in found.get("timed", {}).items() if k in labels},
+            "timed": {k: v for k, v in outcome.get("timed", {}).items() if k in labels},
             "built": {k: v for k, v in built.items() if k in labels and k not in failed},
             "left_out": {k: v for k, v in reasons.items() if k in labels},
         },
@@ -160,7 +160,7 @@ def built(folder: str, model: str, threads: str, plan: str, label: str) -> dict[
     entry, files = ENTRIES[label], Files(Path(folder), model)
     try:
         files.check(entry.form)
-        with measured() as found:
+        with measured() as outcomes:
             text = plan_of(entry, files, int(threads))
     except Exception as error:  # whatever a build raises is a result, too
         return {"failed": first_line(error)}
@@ -168,43 +168,43 @@ def built(folder: str, model: str, threads: str, plan: str, label: str) -> dict[
     flops = executed(text)
     del text
     weights, more = _resident(Path(plan), files)
-    return asdict(Built(found[0].cpu_s or 0.0, Path(plan).stat().st_size, weights, weights + more, flops))
+    return asdict(Built(outcomes[0].cpu_s or 0.0, Path(plan).stat().st_size, weights, weights + more, flops))
 
 
 def _resident(plan: Path, files: Files) -> tuple[int, int]:
-    """Bytes of weights in a mapped plan, and of what loading and running needs besides."""
-    given, found = files.inputs(), []
+    """(bytes of weights in a mapped plan, bytes that loading and running need besides)."""
+    inputs, growth = files.inputs(), []
     for _ in range(1 + LOADS):
         gc.collect()
         before = status_kb("RssAnon")
         engine = engine_of(plan)
         context = engine.create_execution_context()
-        ready = bound(engine, context, given)
+        ready = bound(engine, context, inputs)
         ready.run()
         gc.collect()
         ends = sum(
             np.prod(engine.get_tensor_shape(n)) * engine.get_tensor_bytes_per_component(n) for n in engine
         )
-        found.append((status_kb("RssAnon") - before) * 1024 - int(ends))
+        growth.append((status_kb("RssAnon") - before) * 1024 - int(ends))
         weights = int(engine.get_engine_stat(trt.EngineStat.TOTAL_WEIGHTS_SIZE))
         del engine, context, ready
-    return weights, max(0, min(found[1:]))
+    return weights, max(0, min(growth[1:]))
 
 
 def together(
     folder: str, model: str, threads: str, quick: str, plans: str, *names: str
 ) -> dict[str, Any]:  # Any: JSON
-    """All programs in turn."""
+    """Times of all entries, which run in turn."""
     limit_threads(int(threads))
     files, rows = Files(Path(folder), model), [r for r in ROWS if r.name in names]
     effort = replace(QUICK, runs=10) if int(quick) else Effort()
-    given, race = files.inputs(), Race[Distance](first_line)
+    inputs, race = files.inputs(), Race[Distance](first_line)
     for entry in dict.fromkeys(e for r in rows for e in r.entries):
         plan = _plan(Path(plans), entry)
         if entry.program != OURS or plan.exists():  # else the build says why
             race.add(
                 entry.label,
-                partial(_ready, entry, files, plan, given, int(threads)),
+                partial(_ready, entry, files, plan, inputs, int(threads)),
                 partial(_right, entry, files),
             )
     times, _ = race.measured(effort, Probe(int(threads), effort.patience_s))
@@ -216,20 +216,20 @@ def together(
     return {"timed": timed, "left_out": race.left_out, "limits": limits}
 
 
-def _ready(entry: Entry, files: Files, plan: Path, given: Given, threads: int) -> list[Way]:
+def _ready(entry: Entry, files: Files, plan: Path, inputs: Given, threads: int) -> list[Way]:
     files.check(entry.form)
-    return [load(entry, files, plan, given, threads)]
+    return [load(entry, files, plan, inputs, threads)]
 
 
-def _right(entry: Entry, files: Files, found: Sequence[Array]) -> tuple[Distance, str]:
-    """How far results are off, and whether that is too much for the entry."""
-    far = distance(found, files.wanted(entry.form))
+def _right(entry: Entry, files: Files, results: Sequence[Array]) -> tuple[Distance, str]:
+    """The distance of results, and a reason if it is too large for the entry."""
+    far = distance(results, files.expected(entry.form))
     wrong = f"wrong: cosine {far.cosine:.4f}, error {far.error:.3g}"
     return far, wrong if far.cosine < least_cosine(entry) else ""
 
 
 def first_line(error: Exception) -> str:
-    """Its kind and the first line of its text; one that ends with a colon says where, or what follows."""
+    """The kind of an error and the first line of its text that does not end with a colon."""
     kind = "cannot" if isinstance(error, Cannot) else type(error).__name__
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return f"{kind}: {next((x for x in lines if not x.endswith(':')), '')}"[:REASON]
@@ -244,7 +244,7 @@ def _limit(row: Row, files: Files, threads: int) -> dict[str, float]:
 
 
 def reading_us(size: int, threads: int) -> float:
-    """What reading so many bytes takes, again and again: from the cache that they fit into."""
+    """Microseconds to read so many bytes repeatedly, from the cache that they fit into."""
     read = min(size, MOST_READ)
     least = min(once(w.run) for w in limit.reading(read, threads) for _ in range(TRIES))
     return least * 1e6 * size / read

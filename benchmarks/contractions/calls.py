@@ -35,7 +35,7 @@ class Codes:
 
     @property
     def numbers(self) -> Array:
-        """What they mean, in float32."""
+        """The weights in float32."""
         return np.asarray(self.codes.astype(np.float32) * np.float32(self.scale))
 
 
@@ -43,10 +43,10 @@ Weights: TypeAlias = Array | Codes
 
 
 class Calls(Protocol[T]):
-    """What a program can be asked to add to a network. Arrays are constants, in the case's element type."""
+    """The operations that a program adds to a network. Arrays are constants of the case's element type."""
 
     def constant(self, values: Weights) -> T:
-        """Numbers."""
+        """A constant."""
 
     def product(self, a: T, b: T) -> T:
         """(…, m, k) times (…, k, n); weights may have two axes only."""
@@ -58,19 +58,19 @@ class Calls(Protocol[T]):
         """Of (n, c, …), the kernel as (c, k / groups, …)."""
 
     def pool(self, x: T, fold: Fold, window: Window) -> T:
-        """Of (n, c, …); means are of what lies inside."""
+        """Pooling of (n, c, …); means exclude the padding."""
 
     def add(self, a: T, b: T) -> T:
-        """Element by element, with repetition along axes of size 1; `b` may lack the first axes."""
+        """The sum, with broadcasting; `b` may lack the first axes."""
 
     def act(self, x: T, function: Act) -> T:
-        """Of each element."""
+        """A function of each element."""
 
     def softmax(self, x: T) -> T:
-        """Along the last axis."""
+        """Softmax along the last axis."""
 
     def attention(self, q: T, k: T, v: T, mask: Mask, added: T | None) -> T:
-        """softmax(q kᵀ + added) v of (n, heads, tokens, size); nothing is divided by √size."""
+        """softmax(q kᵀ + added) v of (n, heads, tokens, size), without division by √size."""
 
     def normalize(self, x: T, gain: Array, bias: Array) -> T:
         """Layer normalisation along the last axis, ε 1e-5."""
@@ -89,7 +89,7 @@ class Calls(Protocol[T]):
 
 
 class Numbers:
-    """Weights, the same in every run and for every program: each call gives the next ones."""
+    """Weights, equal in every run and for every program; each call returns the next ones."""
 
     __slots__ = ("dtype", "seed")
 
@@ -98,21 +98,21 @@ class Numbers:
         self.seed = 100
 
     def weights(self, shape: Shape, terms: int) -> Array:
-        """For sums of so many terms: results are about as large as what they are made of."""
+        """Weights for sums of so many terms: the results are about as large as the operands."""
         self.seed += 1
         numbers = np.random.default_rng(self.seed).standard_normal(shape, np.float32)
         return np.asarray((numbers * np.float32(terms**-0.5)).astype(self.dtype.numpy))
 
     def ones(self, shape: Shape) -> Array:
-        """Gains: near 1."""
+        """Gains near 1."""
         self.seed += 1
         numbers = np.random.default_rng(self.seed).random(shape, np.float32) + np.float32(0.5)
         return np.asarray(numbers.astype(self.dtype.numpy))
 
     def codes(self, shape: Shape, scale: float) -> Codes:
-        """int8 weights; every row along the last axis and every one along the first holds the largest."""
+        """int8 weights; each row along the first and the last axis contains the largest code."""
         self.seed += 1
-        found = np.random.default_rng(self.seed).integers(-LARGEST, LARGEST, shape, np.int8, endpoint=True)
-        found.reshape(shape[0], -1)[:, 0] = LARGEST  # so that scales found from the weights are exact
-        found.reshape(-1, shape[-1])[0] = LARGEST
-        return Codes(found, scale)
+        codes = np.random.default_rng(self.seed).integers(-LARGEST, LARGEST, shape, np.int8, endpoint=True)
+        codes.reshape(shape[0], -1)[:, 0] = LARGEST  # so that scales found from the weights are exact
+        codes.reshape(-1, shape[-1])[0] = LARGEST
+        return Codes(codes, scale)

@@ -1,4 +1,4 @@
-"""Every case, by what it must reach. A new case is one line here.
+"""All cases, grouped by goal. A new case is one line here.
 
 Names: form, network or kind, sizes, what follows, type when it is not float32.
 """
@@ -64,7 +64,8 @@ def product_cases() -> Iterator[Case]:
 
 
 def convolution_cases() -> Iterator[Case]:
-    """All distinct ones of known networks with their bias; some at a batch, some fused."""
+    """The distinct convolutions of known networks with their bias; some with a batch, some with fused
+    layers."""
     known: dict[Row, str] = {}
     for network, table in NETWORKS.items():
         for row in table:
@@ -118,7 +119,7 @@ def _pools() -> Iterator[Case]:
 
 
 def attention_cases() -> Iterator[Case]:
-    """Encoders without and with a mask, decoders, a step of decoding beside what is cached."""
+    """Encoders with and without a mask, decoders, and a decoding step with a cache."""
     for tokens in (64, 128, 197, 256, 512, 1024, 2048):
         yield _attention(12, tokens, tokens, 64)
         if tokens in (128, 512, 2048):

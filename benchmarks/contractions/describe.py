@@ -1,4 +1,4 @@
-"""A case in the language of calls, and the numbers that it is given."""
+"""A case in the language of calls, and its inputs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SPREAD = 73.0  # the root mean square of codes
 
 
 def values_of(case: Case) -> dict[str, Array]:
-    """Every input, at memory of its own; queries are small enough for scores of about 1."""
+    """All inputs, each in its own memory; queries are small enough for scores of about 1."""
     out = {}
     for seed, (name, tensor) in enumerate(forms.inputs(case).items()):
         most = 2.0
@@ -30,51 +30,53 @@ def values_of(case: Case) -> dict[str, Array]:
 
 
 def out_scale(case: Case) -> float:
-    """What one code of an int8 result means: a root mean square of 40 codes."""
+    """The scale of an int8 result: its root mean square is 40 codes."""
     assert isinstance(case.form, forms.Product | forms.Convolution), f"{case.name}: no int8 form"
     return float(SPREAD * CODE * SPREAD * CODE * terms(case.form) ** 0.5 / 40)
 
 
 def terms(form: forms.Product | forms.Convolution) -> int:
-    """How many products each sum has."""
+    """The number of products in each sum."""
     if isinstance(form, forms.Product):
         return form.k
     return int(form.c_in // form.window.groups * np.prod(form.window.kernel))
 
 
-def describe(case: Case, calls: Calls[T], given: Mapping[str, T]) -> T:
-    """The case's result."""
+def describe(case: Case, calls: Calls[T], tensors: Mapping[str, T]) -> T:
+    """The result of the case."""
     numbers = Numbers(Element.F32 if case.dtype is Element.I8 else case.dtype)
     match case.form:
         case forms.Product() as form:
-            return _tail(case, calls, given, _product(case, form, calls, given, numbers), numbers)
+            return _tail(case, calls, tensors, _product(case, form, calls, tensors, numbers), numbers)
         case forms.Convolution() as form:
-            return _tail(case, calls, given, _convolution(case, form, calls, given, numbers), numbers)
+            return _tail(case, calls, tensors, _convolution(case, form, calls, tensors, numbers), numbers)
         case forms.Attention(mask=mask):
-            return calls.attention(given["q"], given["k"], given["v"], mask, given.get("m"))
+            return calls.attention(tensors["q"], tensors["k"], tensors["v"], mask, tensors.get("m"))
         case forms.Pool(fold=fold, window=window):
-            return calls.pool(given["x"], fold, window)
+            return calls.pool(tensors["x"], fold, window)
         case forms.Softmax():
-            return calls.softmax(given["x"])
+            return calls.softmax(tensors["x"])
         case forms.Whole(network=name):
-            y: T = networks.NETWORKS[name](calls, given["x"], numbers)
+            y: T = networks.NETWORKS[name](calls, tensors["x"], numbers)
             return y
 
 
-def _product(case: Case, form: forms.Product, calls: Calls[T], given: Mapping[str, T], numbers: Numbers) -> T:
-    x = given["x"]
+def _product(
+    case: Case, form: forms.Product, calls: Calls[T], tensors: Mapping[str, T], numbers: Numbers
+) -> T:
+    x = tensors["x"]
     if case.dtype is Element.I8:
         codes = numbers.codes((form.k, form.n), CODE)
         return calls.product(calls.dequantize(x, CODE), calls.constant(codes))
     if not form.constant:
-        return calls.product(x, given["w"])
+        return calls.product(x, tensors["w"])
     return calls.product(x, calls.constant(numbers.weights((form.k, form.n), form.k)))
 
 
 def _convolution(
-    case: Case, form: forms.Convolution, calls: Calls[T], given: Mapping[str, T], numbers: Numbers
+    case: Case, form: forms.Convolution, calls: Calls[T], tensors: Mapping[str, T], numbers: Numbers
 ) -> T:
-    x, call = given["x"], calls.deconvolution if form.transposed else calls.convolution
+    x, call = tensors["x"], calls.deconvolution if form.transposed else calls.convolution
     if case.dtype is Element.I8:
         return call(calls.dequantize(x, CODE), numbers.codes(form.kernel, CODE), None, form.window)
     kernel = numbers.weights(form.kernel, terms(form))
@@ -82,7 +84,7 @@ def _convolution(
     return call(x, kernel, bias, form.window)
 
 
-def _tail(case: Case, calls: Calls[T], given: Mapping[str, T], y: T, numbers: Numbers) -> T:
+def _tail(case: Case, calls: Calls[T], tensors: Mapping[str, T], y: T, numbers: Numbers) -> T:
     for tail in case.tail:
         match tail:
             case forms.Tail.BIAS if isinstance(case.form, forms.Product):
@@ -90,7 +92,7 @@ def _tail(case: Case, calls: Calls[T], given: Mapping[str, T], y: T, numbers: Nu
             case forms.Tail.BIAS:
                 pass  # with the convolution
             case forms.Tail.RESIDUAL:
-                y = calls.add(y, given["r"])
+                y = calls.add(y, tensors["r"])
             case forms.Tail.RELU | forms.Tail.GELU:
                 y = calls.act(y, Act[tail.name])
     return calls.quantize(y, out_scale(case)) if case.dtype is Element.I8 else y

@@ -1,4 +1,4 @@
-"""What is measured, as data: a case is one form, an element type, and what follows the form.
+"""The cases as data: a form, an element type, and the layers that follow.
 
 >>> Product(8, 768, 3072).flops
 37748736
@@ -17,7 +17,7 @@ from benchmarks.steps import Element, Shape, Tensor
 
 
 class Group(enum.Enum):
-    """Cases that must reach the same."""
+    """Cases with the same goal."""
 
     LARGE = "large products and convolutions"
     MEMORY = "products bound by memory"
@@ -30,7 +30,7 @@ class Group(enum.Enum):
 
 
 class Tail(enum.Enum):
-    """What follows a form; RESIDUAL adds an input of the result's shape."""
+    """A layer behind a form; RESIDUAL adds an input of the result's shape."""
 
     BIAS = "bias"
     GELU = "gelu"
@@ -39,7 +39,7 @@ class Tail(enum.Enum):
 
 
 class Mask(enum.Enum):
-    """What attention leaves out: nothing, what numbers say that are added to the scores, later positions."""
+    """The positions that attention masks: none, by numbers that are added to the scores, or later ones."""
 
     NONE = "none"
     ADDED = "mask"
@@ -47,7 +47,7 @@ class Mask(enum.Enum):
 
 
 class Fold(enum.Enum):
-    """What pooling makes of a window."""
+    """How pooling reduces a window."""
 
     MAX = "max"
     AVERAGE = "avg"
@@ -55,7 +55,7 @@ class Fold(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Where a kernel of that size stands; as much padding on both sides of each axis."""
+    """Kernel size, stride, padding of both sides of each axis, groups and dilation."""
 
     kernel: Shape
     stride: Shape
@@ -98,7 +98,7 @@ class Convolution:
 
     @property
     def flops(self) -> int:
-        """Those of the sums; of deconvolution without the zeros between elements."""
+        """Multiplications and additions; of deconvolution without the zeros between elements."""
         places = self.size if self.transposed else self.result[2:]
         each = self.c_in * self.c_out // self.window.groups * math.prod(self.window.kernel)
         return 2 * self.batch * each * math.prod(places)
@@ -118,7 +118,7 @@ class Convolution:
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """Softmax of queries times keys, times values, for each head; `shared` heads share their keys."""
+    """Softmax of queries times keys, times values, for each head; `shared`: heads that share their keys."""
 
     heads: int
     queries: int
@@ -130,7 +130,8 @@ class Attention:
 
     @property
     def flops(self) -> int:
-        """Of both products; of causal attention, of what is not left out."""
+        """Multiplications and additions of both products; of causal attention only those below the
+        diagonal."""
         pairs = self.queries * self.keys
         if self.mask is Mask.CAUSAL:
             pairs = sum(min(i + 1, self.keys) for i in range(self.queries))
@@ -143,13 +144,13 @@ class Attention:
 
     @property
     def remembered(self) -> Shape:
-        """The shape of keys, and of values."""
+        """The shape of keys and of values."""
         return (self.batch, self.heads // self.shared, self.keys, self.size)
 
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """The largest element of each window, or the mean of those inside."""
+    """The maximum of each window, or the mean without padding."""
 
     fold: Fold
     channels: int
@@ -166,7 +167,7 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class Softmax:
-    """Of each row."""
+    """Softmax of each row."""
 
     rows: int
     length: int
@@ -180,7 +181,7 @@ class Softmax:
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """A network of networks.py, by name; weights: how many numbers it holds."""
+    """A network of networks.py, by name; weights: the number of its weights."""
 
     network: str
     input: Shape
@@ -194,8 +195,8 @@ Form: TypeAlias = Product | Convolution | Attention | Pool | Softmax | Whole
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A form with what follows it. open: least, usual and largest size of the inputs' first axis for one more
-    engine, which serves them all."""
+    """A form with the layers that follow. open: minimum, optimum and maximum of the inputs' first axis, for
+    one more engine that serves all of them."""
 
     language: ClassVar[str] = "benchmarks.contractions"
     name: str
@@ -207,7 +208,7 @@ class Case:
 
 
 def window_size(size: Shape, window: Window) -> Shape:
-    """How many places a window has along each axis."""
+    """The number of positions of a window along each axis."""
     return tuple(
         (d + 2 * p - window.dilation * (k - 1) - 1) // s + 1
         for d, k, s, p in zip(size, window.kernel, window.stride, window.pad, strict=True)
@@ -215,7 +216,7 @@ def window_size(size: Shape, window: Window) -> Shape:
 
 
 def grown_size(size: Shape, window: Window) -> Shape:
-    """The size after deconvolution."""
+    """The spatial size of the result of a deconvolution."""
     return tuple(
         (d - 1) * s + k - 2 * p
         for d, k, s, p in zip(size, window.kernel, window.stride, window.pad, strict=True)
@@ -223,7 +224,7 @@ def grown_size(size: Shape, window: Window) -> Shape:
 
 
 def inputs(case: Case) -> dict[str, Tensor]:
-    """What the case is given, by name."""
+    """The inputs of a case, by name."""
     shapes: dict[str, Shape]
     match case.form:
         case Product(constant=True) as form:
@@ -248,12 +249,12 @@ def inputs(case: Case) -> dict[str, Tensor]:
 
 
 def result(case: Case) -> Tensor:
-    """What the case gives."""
+    """The result of a case."""
     return Tensor(case.form.result, case.dtype)
 
 
 def traffic(case: Case) -> tuple[int, int]:
-    """(bytes read, bytes written) that cannot be avoided: inputs and weights, the result."""
+    """(bytes read, bytes written) at least: inputs and weights, the result."""
     read = sum(t.nbytes for t in inputs(case).values()) + _weights(case) * case.dtype.numpy.itemsize
     if isinstance(case.form, Convolution) and not case.form.transposed:
         read -= _unread(case.form) * case.dtype.numpy.itemsize
@@ -278,7 +279,7 @@ def _channels(form: Form) -> int:
 
 
 def _unread(form: Convolution) -> int:
-    """Elements of rows that lie between windows; within a row every cache line is read."""
+    """Elements of rows that lie between windows; inside a row, each cache line is read."""
     kernel, stride = form.window.kernel[:-1], form.window.stride[:-1]
     rows = math.prod(form.size[:-1])
     read = math.prod(d if k >= s else n * k for d, k, s, n in

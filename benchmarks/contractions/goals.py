@@ -1,4 +1,4 @@
-"""What must be reached, as data, and how far each case is from it.
+"""The goals, as data, and the distance of each case from its goal.
 
 Medians of turns in which everybody ran; 3 % is a tie, and a tie is not a loss. Shares of the limit count from
 20 µs on: below that the call itself decides.
@@ -50,23 +50,23 @@ GOALS = {
 
 
 def group(row: Row) -> Group:
-    """What the row belongs to."""
+    """The group of a row."""
     return Group(row.layer)
 
 
 def rival(row: Row) -> Entry | None:
-    """The fastest of those that the goal is about."""
+    """The fastest of the peers that the goal names."""
     return fastest(row, GOALS[group(row)].peers)
 
 
 def fastest(row: Row, names: tuple[str, ...] = ()) -> Entry | None:
-    """The fastest of some peers, or of all: turn by turn beside us, or by medians where we have no time."""
+    """The fastest of these peers (default: all), by paired ratios, or by medians if AnyRT has no time."""
     others = [e for e in row.entries if e.peer != OURS and (not names or e.peer in names)]
     return min(others, key=lambda e: e.paired or e.median, default=None)
 
 
 def lead(row: Row) -> float | None:
-    """How many times as fast as the best peer we are; None where either is missing."""
+    """The best peer's time divided by ours; None if either is missing."""
     mine, best = ours(row), rival(row)
     if mine is None or best is None:
         return None
@@ -74,7 +74,7 @@ def lead(row: Row) -> float | None:
 
 
 def share(row: Row) -> float | None:
-    """The limit by our time, where that counts."""
+    """The limit divided by our time, for cases where that counts."""
     mine, case = ours(row), CASES[row.case]
     if mine is None or row.limit < LEAST_LIMIT_US:
         return None
@@ -93,7 +93,7 @@ def decides(row: Row) -> str:
 
 
 def beside_float(row: Row, rows: Sequence[Row]) -> tuple[float, float] | None:
-    """(times that a case of a half type is as fast as our float32, what is wanted)."""
+    """(float32's time divided by that of the half type, the goal)."""
     name = float_name(CASES[row.case])
     full = next((r for r in rows if r.case == name and r.threads == row.threads), None)
     if group(row) is not Group.HALF or full is None:
@@ -105,38 +105,38 @@ def beside_float(row: Row, rows: Sequence[Row]) -> tuple[float, float] | None:
 
 
 def faults(row: Row, rows: Sequence[Row]) -> list[str]:
-    """What a case misses, and by how much; empty where it holds."""
+    """The goals that a case misses, with figures; empty if it holds."""
     if ours(row) is None:
         reason = row.left_out.get(OURS, "AnyRT did not take part")
         return [reason.removeprefix("cannot: ")]
-    goal, found = GOALS[group(row)], list[str]()
+    goal, misses = GOALS[group(row)], list[str]()
     reached, best, part = lead(row), rival(row), share(row)
     near = part is not None and part >= goal.instead
     if goal.each and best and reached and reached < goal.each * (1 - SAME_AS_BEST) and not near:
-        found.append(f"{1 / reached:.2f} × the time of {best.name}")
+        misses.append(f"{1 / reached:.2f} × the time of {best.name}")
     if goal.least and part is not None and part < goal.least:
-        found.append(f"{part:.0%} of the limit, not {goal.least:.0%}")
+        misses.append(f"{part:.0%} of the limit, not {goal.least:.0%}")
     half = beside_float(row, rows)
     if half and half[0] < half[1] * (1 - SAME_AS_BEST):
-        found.append(f"{half[0]:.2f} × our float32, not {half[1]:g}")
-    return found + _costs(row)
+        misses.append(f"{half[0]:.2f} × our float32, not {half[1]:g}")
+    return misses + _costs(row)
 
 
 def _costs(row: Row) -> list[str]:
-    """What building and loading a network miss."""
+    """The limits that building and loading a network exceed."""
     if group(row) is not Group.NETWORK:
         return []
-    wanted = (("build_s", BUILD_SECONDS, "built"), ("mapped_s", LOAD_SECONDS, "loaded"))
+    limits = (("build_s", BUILD_SECONDS, "built"), ("mapped_s", LOAD_SECONDS, "loaded"))
     return [
         f"{word} in {row.facts[key]:.3g} s, not {most:g}"
-        for key, most, word in wanted
+        for key, most, word in limits
         if row.facts.get(key, 0.0) > most
     ]
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A group's cases: ratios to the best peer and shares of the limit, and what is missing."""
+    """The cases of a group: leads, shares of the limit, and faults."""
 
     group: Group
     rows: tuple[Row, ...]
@@ -146,17 +146,17 @@ class Standing:
 
 
 def standing(which: Group, rows: Sequence[Row], every: Sequence[Row]) -> Standing:
-    """What a group reached."""
+    """The standing of a group."""
     goal = GOALS[which]
     leads, shares = Leads.of(rows, lead).numbers, Leads.of(rows, share).numbers
     missing = [r for r in rows if ours(r) is None]
     short = [r for r in rows if r not in missing and faults(r, every)]
-    found = [f"{len(missing)} not there"] if missing else []
-    found += [f"{len(short)} cases miss"] if short else []
+    misses = [f"{len(missing)} not there"] if missing else []
+    misses += [f"{len(short)} cases miss"] if short else []
     mean = geometric_mean(leads)
     if goal.mean and leads and mean < goal.mean:
-        found.append(f"mean {mean:.2f}, not {goal.mean:g}")
+        misses.append(f"mean {mean:.2f}, not {goal.mean:g}")
     average = sum(shares) / len(shares) if shares else 1.0
     if goal.share and average < goal.share:
-        found.append(f"{average:.0%} of the limit, not {goal.share:.0%}")
-    return Standing(which, tuple(rows), leads, shares, tuple(found))
+        misses.append(f"{average:.0%} of the limit, not {goal.share:.0%}")
+    return Standing(which, tuple(rows), leads, shares, tuple(misses))

@@ -1,4 +1,4 @@
-"""Calls as layers of AnyRT. A layer that is not there yet is named."""
+"""Calls as layers of AnyRT. A missing layer is reported by name."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ LEAST_CHANNELS = 16
 
 
 def engines(case: Case) -> tuple[str, ...]:
-    """One for several sizes, where the case has them; one without Winograd's tiles, where sums could have
-    these."""
+    """An engine for several sizes, if the case has them; an engine without Winograd, if it could use
+    Winograd."""
     return (*([DYNAMIC] if case.open else []), *([UNTILED] if _has_tiles(case) else []))
 
 
 def sizes(case: Case) -> dict[str, tuple[Shape, ...]]:
-    """The shapes of inputs at the least, usual and largest size."""
+    """The inputs' shapes at the minimum, optimum and maximum."""
     return {name: tuple((n, *x.shape[1:]) for n in case.open) for name, x in inputs(case).items()}
 
 
 def add(
-    network: trt.INetworkDefinition, task: Task, given: Mapping[str, trt.ITensor]
+    network: trt.INetworkDefinition, task: Task, tensors: Mapping[str, trt.ITensor]
 ) -> dict[str, trt.ITensor]:
     """The calls as layers."""
-    return {"y": describe(task.case, Layers(network, task.case.dtype), given)}
+    return {"y": describe(task.case, Layers(network, task.case.dtype), tensors)}
 
 
 def _has_tiles(case: Case) -> bool:
-    """Whether Winograd's tiles could compute it."""
+    """Whether Winograd can compute the case."""
     form = case.form
     if not isinstance(form, Convolution) or form.transposed or case.dtype is Element.I8:
         return False
@@ -60,17 +60,19 @@ class Layers:
     def _layer(self, name: str) -> Callable[..., Any]:  # Any: a layer, whose class may not be there yet
         if not hasattr(self.network, name):
             raise Cannot(f"not there yet: {name}")
-        found: Callable[..., Any] = getattr(self.network, name)
-        return found
+        method: Callable[..., Any] = getattr(self.network, name)
+        return method
 
     def constant(self, values: Weights) -> trt.ITensor:
-        """Codes are an int8 tensor that has a range."""
+        """Codes become an int8 tensor with a dynamic range."""
         array = values.codes if isinstance(values, Codes) else values
-        made = self.network.add_constant(array.shape, trt.Weights(np.ascontiguousarray(array))).get_output(0)
-        return self.dequantize(made, values.scale) if isinstance(values, Codes) else made
+        tensor = self.network.add_constant(array.shape, trt.Weights(np.ascontiguousarray(array))).get_output(
+            0
+        )
+        return self.dequantize(tensor, values.scale) if isinstance(values, Codes) else tensor
 
     def product(self, a: trt.ITensor, b: trt.ITensor) -> trt.ITensor:
-        """Both sides have as many axes."""
+        """Both operands get the same rank."""
         add, plain = self._layer("add_matrix_multiply"), trt.MatrixOperation.NONE
         return _output(add(a, plain, self._raised(b, len(a.shape)), plain))
 
@@ -79,7 +81,7 @@ class Layers:
         return self.reshape(x, (1,) * missing + tuple(x.shape)) if missing else x
 
     def convolution(self, x: trt.ITensor, kernel: Weights, bias: Array | None, window: Window) -> trt.ITensor:
-        """Codes as the numbers that they mean, which int8 tensors make codes again."""
+        """Codes are passed as float32 weights, which int8 tensors quantize again."""
         array = kernel.numbers if isinstance(kernel, Codes) else kernel
         return self._windowed("add_convolution_nd", x, array, array.shape[0], bias, window)
 
@@ -102,7 +104,7 @@ class Layers:
         return _output(layer)
 
     def pool(self, x: trt.ITensor, fold: Fold, window: Window) -> trt.ITensor:
-        """Means are of what lies inside by default."""
+        """By default, means exclude the padding."""
         add = self._layer("add_pooling_nd")
         layer = add(x, getattr(trt.PoolingType, FOLDS[fold]), window.kernel)
         layer.stride_nd, layer.padding_nd = window.stride, window.pad
@@ -146,16 +148,16 @@ class Layers:
         return _output(layer)
 
     def dequantize(self, x: trt.ITensor, scale: float) -> trt.ITensor:
-        """A property of the tensor: what its codes mean."""
+        """The scale is the dynamic range of the tensor."""
         x.dynamic_range = (-CODES * scale, CODES * scale)
         return x
 
     def quantize(self, x: trt.ITensor, scale: float) -> trt.ITensor:
-        """Likewise: layers of int8 tensors give int8."""
+        """The scale is the dynamic range of the result."""
         return self.dequantize(x, scale)
 
 
 def _output(layer: Any) -> trt.ITensor:  # Any: see above
-    made = layer.get_output(0)
-    assert isinstance(made, trt.ITensor), "a layer has an output"
-    return made
+    tensor = layer.get_output(0)
+    assert isinstance(tensor, trt.ITensor), "a layer has an output"
+    return tensor

@@ -1,4 +1,4 @@
-"""A case as a PyTorch module: a tape of functions, for eager calls in both layouts and for torch.compile."""
+"""A case as a PyTorch module: a list of functions, for eager calls in both layouts and for torch.compile."""
 
 from __future__ import annotations
 
@@ -34,54 +34,54 @@ FREEZES = True
 
 
 def eager(task: Task) -> tuple[Way, ...]:
-    """The calls as they are, and with an image's channels last in memory."""
-    case, given = task.case, task.given
-    ways = [_way("", module_of(case), map(shared, given.values()))]
-    if isinstance(case.form, Convolution | Pool | Whole) and given["x"].ndim == IMAGE_RANK:
-        last = (shared(x).to(memory_format=torch.channels_last) for x in given.values())
+    """The module, and for images also with channels last in memory."""
+    case, inputs = task.case, task.inputs
+    ways = [_way("", module_of(case), map(shared, inputs.values()))]
+    if isinstance(case.form, Convolution | Pool | Whole) and inputs["x"].ndim == IMAGE_RANK:
+        last = (shared(x).to(memory_format=torch.channels_last) for x in inputs.values())
         ways.append(_way("channels last", module_of(case, last=True), last))
     return tuple(ways)
 
 
 def compiled(task: Task) -> Way:
-    """The module, whose weights are packed beforehand."""
-    made = torch.compile(module_of(task.case).eval(), dynamic=False)
-    return _way("", made, map(shared, task.given.values()))
+    """The compiled module with frozen weights."""
+    module = torch.compile(module_of(task.case).eval(), dynamic=False)
+    return _way("", module, map(shared, task.inputs.values()))
 
 
-def _way(label: str, module: Callable[..., object], given: Iterable[torch.Tensor]) -> Way:
-    """A module on its inputs; it makes its result's memory, which PyTorch uses again."""
-    call = Kept(partial(module, *given))
+def _way(label: str, module: Callable[..., object], tensors: Iterable[torch.Tensor]) -> Way:
+    """A module on its inputs; PyTorch allocates and reuses the memory of the result."""
+    call = Kept(partial(module, *tensors))
     return Way(label, call, lambda: (_host(call.value),))
 
 
-def _host(made: object) -> Array:
+def _host(result: object) -> Array:
     """A result as an array."""
-    assert isinstance(made, torch.Tensor), "a module gives a tensor"
-    whole = made.contiguous()
-    if made.dtype is torch.bfloat16:
+    assert isinstance(result, torch.Tensor), "a module gives a tensor"
+    whole = result.contiguous()
+    if result.dtype is torch.bfloat16:
         return np.asarray(whole.view(torch.int16).numpy().view(Element.BF16.numpy))
     return np.asarray(whole.numpy())
 
 
 class Module(torch.nn.Module):
-    """What a case does: each step a function and the places of its operands, after inputs and weights."""
+    """The steps of a case: each a function and the places of its operands, after inputs and weights."""
 
     def __init__(self, weights: Sequence[torch.Tensor], steps: Sequence[tuple[Function, tuple[int, ...]]]):
         super().__init__()
         self.weights = torch.nn.ParameterList(torch.nn.Parameter(w, requires_grad=False) for w in weights)
         self.steps = tuple(steps)
 
-    def forward(self, *given: torch.Tensor) -> torch.Tensor:
-        """The last step's result; places count down from -1 for weights, so that both lists may grow."""
-        values = list(given)
+    def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
+        """The result of the last step. Negative places are weights: -1 is the first."""
+        values = list(inputs)
         for function, places in self.steps:
             values.append(function(*(values[p] if p >= 0 else self.weights[-1 - p] for p in places)))
         return values[-1]
 
 
 def module_of(case: Case, last: bool = False) -> Module:
-    """The case's module; last: weights of convolutions with channels last in memory."""
+    """The module of a case; last: weights of convolutions have channels last in memory."""
     if case.dtype is Element.I8:
         raise Cannot("no int8 without its own quantised modules")
     names = {name: i for i, name in enumerate(inputs(case))}
@@ -95,12 +95,12 @@ def _linear(x: torch.Tensor, weights: torch.Tensor, bias: torch.Tensor) -> torch
 
 
 class Tape:
-    """Calls as steps; values are places."""
+    """Calls as steps; values are places of operands."""
 
-    def __init__(self, given: int, last: bool) -> None:
+    def __init__(self, inputs: int, last: bool) -> None:
         self.weights: list[torch.Tensor] = []
         self.steps: list[tuple[Function, tuple[int, ...]]] = []
-        self.given = given
+        self.inputs = inputs
         self.last = last
 
     def _step(self, function: Function, *places: int) -> int:
@@ -108,7 +108,7 @@ class Tape:
         return self._last()
 
     def _last(self) -> int:
-        return self.given + len(self.steps) - 1
+        return self.inputs + len(self.steps) - 1
 
     def constant(self, values: Weights) -> int:
         assert not isinstance(values, Codes), "int8 was refused before"
@@ -154,7 +154,7 @@ class Tape:
         return self._step(run, x)
 
     def add(self, a: int, b: int) -> int:
-        """add; with a bias to a product by weights the function that does both."""
+        """The sum; with a bias of a product by weights, one function computes both."""
         function, places = self.steps[-1] if self.steps else (None, ())
         if function is torch.matmul and a == self._last() and places[1] < 0 and b < 0:
             self.steps.pop()
@@ -191,9 +191,9 @@ class Tape:
         return self._step(lambda y: y.reshape(shape), x)
 
     def dequantize(self, x: int, scale: float) -> int:
-        """Not for this program."""
+        """Not supported."""
         raise Cannot("no int8")
 
     def quantize(self, x: int, scale: float) -> int:
-        """Not for this program."""
+        """Not supported."""
         raise Cannot("no int8")

@@ -24,17 +24,17 @@ ENTRIES = {"session.qdqisint8allowed": "1"}
 
 
 def models(task: Task) -> dict[str, Callable[[], Model]]:
-    """The case; float32's attention also as two products and what is between them, half types also in float32
-    between casts, int8 also as uint8 at both ends."""
+    """The model of a case; float32 attention also as several nodes, half types also in float32 between casts,
+    int8 also as uint8."""
     case: Case = task.case
-    found = {"": _model}
+    makers = {"": _model}
     if isinstance(case.form, Attention) and case.dtype is Element.F32:
-        found["composed"] = _composed
+        makers["composed"] = _composed
     if case.dtype in PRECISIONS:
-        found["in float32"] = _widened
+        makers["in float32"] = _widened
     if case.dtype is Element.I8:
-        found["uint8"] = _unsigned
-    return {label: partial(make, task) for label, make in found.items()}
+        makers["uint8"] = _unsigned
+    return {label: partial(make, task) for label, make in makers.items()}
 
 
 def _model(task: Task) -> Model:
@@ -46,43 +46,43 @@ def _composed(task: Task) -> Model:
 
 
 def _unsigned(task: Task) -> Model:
-    """Codes that are 128 more."""
-    given = {name: shifted(x).view(np.uint8) for name, x in task.given.items()}
+    """With uint8 codes, which are 128 larger."""
+    inputs = {name: shifted(x).view(np.uint8) for name, x in task.inputs.items()}
     outputs = tuple(y.view(np.uint8) for y in task.outputs)
     nodes = Nodes(zero=np.array(128, np.uint8))
-    return replace(_written(replace(task, given=given, outputs=outputs), nodes), read=shifted)
+    return replace(_written(replace(task, inputs=inputs, outputs=outputs), nodes), read=shifted)
 
 
 def _widened(task: Task) -> Model:
-    """Weights are in float32, too, and not rounded before."""
+    """In float32; the weights are float32 and not rounded to the half type."""
     nodes = Nodes()
-    names = {name: nodes.node("Cast", name, to=TensorProto.FLOAT) for name in task.given}
+    names = {name: nodes.node("Cast", name, to=TensorProto.FLOAT) for name in task.inputs}
     y = describe(replace(task.case, dtype=Element.F32), nodes, names)
     nodes.node("Cast", y, to=DTYPES[task.case.dtype])
     return _finished(task, nodes)
 
 
 def _written(task: Task, nodes: Nodes) -> Model:
-    describe(task.case, nodes, {name: name for name in task.given})
+    describe(task.case, nodes, {name: name for name in task.inputs})
     return _finished(task, nodes)
 
 
 def _finished(task: Task, nodes: Nodes) -> Model:
     (output,) = task.outputs
-    text = nodes.model(task.case.name, task.given, output, OPSET, IR_VERSION)
+    text = nodes.model(task.case.name, task.inputs, output, OPSET, IR_VERSION)
     precision = PRECISIONS.get(task.case.dtype, "f32")
-    return Model(text, task.given, task.outputs, precision=precision, entries=ENTRIES)
+    return Model(text, task.inputs, task.outputs, precision=precision, entries=ENTRIES)
 
 
 def shifted(x: Array) -> Array:
-    """int8 codes as uint8 ones, 128 more, or back: both flip the highest bit."""
+    """int8 codes as uint8 (128 larger), or the reverse: both flip the highest bit."""
     out = aligned(Tensor(x.shape, Element.I8))
     np.bitwise_xor(x.view(np.uint8), 128, out=out.view(np.uint8))
     return out
 
 
 class Nodes(Writer):
-    """Calls as nodes; composed: attention in several nodes; zero: the code of 0 at both ends."""
+    """Calls as nodes; composed: attention as several nodes; zero: the zero point of inputs and outputs."""
 
     def __init__(self, composed: Attention | None = None, zero: Array | None = None) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ class Nodes(Writer):
         self.zero = np.array(0, np.int8) if zero is None else zero
 
     def constant(self, values: Weights) -> str:
-        """An initialiser; codes go through a node that says what they mean."""
+        """An initializer; codes pass through DequantizeLinear."""
         if not isinstance(values, Codes):
             return self.array(values)
         name = self.array(values.codes)
@@ -128,14 +128,14 @@ class Nodes(Writer):
         return self.node("Softmax", x, axis=-1)
 
     def attention(self, q: str, k: str, v: str, mask: Mask, added: str | None) -> str:
-        """Attention, or a composition."""
+        """Attention as one node, or as several."""
         if self.composed is not None:
             return self._in_parts(self.composed, q, k, v, added)
         extra = [] if added is None else [added]
         return self.node("Attention", q, k, v, *extra, scale=1.0, is_causal=int(mask is Mask.CAUSAL))
 
     def _in_parts(self, form: Attention, q: str, k: str, v: str, added: str | None) -> str:
-        """Heads that share keys are more rows of queries."""
+        """Attention as several nodes. Heads that share keys become more rows of queries."""
         rows = (form.batch, form.heads // form.shared, form.shared * form.queries, form.size)
         if form.shared > 1:
             q = self.reshape(q, rows)

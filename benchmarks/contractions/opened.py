@@ -1,4 +1,4 @@
-"""One engine for all sizes of a profile beside one for each of them, in turn: `python -m benchmarks open`.
+"""An engine for all sizes of a profile beside one for each size, in turn: `python -m benchmarks open`.
 
 A case is a form at the least, usual and largest sizes. Wherever these differ, the inputs of the open engine
 have an open axis. At each size it runs in turn with an engine that was built for that size alone.
@@ -64,13 +64,13 @@ class Opened:
 
     @property
     def cases(self) -> tuple[Case, ...]:
-        """One for each size."""
+        """A case for each size."""
         return tuple(Case(self.name, Group.OTHER, form, self.tail) for form in self.forms)
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Both engines at one size: the least microseconds of all runs."""
+    """Both engines at one size: the minimum of all runs in microseconds."""
 
     name: str
     size: str
@@ -81,12 +81,12 @@ class Row:
 
     @property
     def ratio(self) -> float:
-        """The open engine's time by the static one's."""
+        """The time of the dynamic engine divided by that of the static one."""
         return self.open_us / self.static_us
 
 
 def cases() -> Iterator[Opened]:
-    """Products, convolutions, attention, pooling and softmax, by what is open."""
+    """Products, convolutions, attention, pooling and softmax, by their dynamic dimensions."""
     yield from _products()
     yield from _convolutions()
     for mask in Mask:
@@ -154,7 +154,7 @@ ALL: tuple[Opened, ...] = tuple(cases())
 
 
 def rows_of(opened: Opened, threads: int, effort: Effort) -> Iterator[Row]:
-    """The case at each of its sizes."""
+    """The rows of a case, one for each size."""
     probe, shared = Probe(threads, effort.patience_s), built(described(opened.cases, threads))
     for size, case in zip(SIZES, opened.cases, strict=True):
         progress(f"{opened.name}, {size}", threads)
@@ -170,7 +170,7 @@ def rows_of(opened: Opened, threads: int, effort: Effort) -> Iterator[Row]:
 
 
 def described(sizes: Sequence[Case], threads: int) -> Described:
-    """The network with its configuration, for one size or for all from the first to the last one."""
+    """The network with its configuration, for one size or for a profile over all sizes."""
     usual = sizes[len(sizes) // 2]
     shapes = {name: [inputs(case)[name].shape for case in sizes] for name in inputs(usual)}
     return network_of(LANGUAGE.blank(usual, threads), sizes=shapes if len(sizes) > 1 else None)
@@ -180,7 +180,7 @@ def described(sizes: Sequence[Case], threads: int) -> Described:
 
 
 def tables(rows: Sequence[Row]) -> list[Table]:
-    """A table for each number of threads; a row for each case."""
+    """A table for each number of threads, with a row for each case."""
     out = []
     for title, mine in by_threads(rows):
         over = sum(r.ratio > WANTED for r in mine)
@@ -196,12 +196,12 @@ def tables(rows: Sequence[Row]) -> list[Table]:
     return out
 
 
-def _line(found: Sequence[Row]) -> tuple[str, ...]:
+def _line(rows: Sequence[Row]) -> tuple[str, ...]:
     cells = []
-    for r in found:
+    for r in rows:
         ratio = f"{r.ratio:.2f}"
         cells += [digits(r.static_us), digits(r.open_us), f"**{ratio}**" if r.ratio > WANTED else ratio]
-    usual = found[min(1, len(found) - 1)]
+    usual = rows[min(1, len(rows) - 1)]
     return (usual.name, usual.shapes, *cells)
 
 

@@ -31,7 +31,7 @@ ARCH_PRCTL, REQUEST_STATE, TILE_STATE = 158, 0x1023, 18  # Linux: a process asks
 
 
 class Unit(enum.Enum):
-    """What multiplies."""
+    """An arithmetic unit."""
 
     FMA = "fma"
     BF16 = "bf16 dot"
@@ -40,24 +40,24 @@ class Unit(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One instruction: LLVM text of `%s{i}` from `%a{i}`, and the multiply-adds that it does."""
+    """An instruction: LLVM text that computes `%s{i}` from `%a{i}`, and its number of multiply-adds."""
 
     text: str
     macs: int
 
 
 def units(dtype: Element, target: Processor) -> tuple[Unit, ...]:
-    """What can multiply the type on a processor."""
-    found = [Unit.FMA]
+    """The units of a processor that multiply this type."""
+    kinds = [Unit.FMA]
     if dtype is Element.I8 and "has_vnni" not in target.lacks and target.vector_bits == REGISTER_BITS:
-        found.append(Unit.INT8)
+        kinds.append(Unit.INT8)
     if dtype is Element.BF16 and "has_bf16" not in target.lacks and target.vector_bits == REGISTER_BITS:
-        found.append(Unit.BF16)
-    return tuple(found)
+        kinds.append(Unit.BF16)
+    return tuple(kinds)
 
 
 def ways(flops: int, dtype: Element, threads: int) -> tuple[Way, ...]:
-    """Loops with as many multiplications and additions; none for cases without."""
+    """Loops with as many multiplications and additions; none for cases that have none."""
     if not flops:
         return ()
     runs = {f"{PEAK} {u.value}": _loop(_step(u, host()), flops, threads) for u in units(dtype, host())}
@@ -68,7 +68,7 @@ def ways(flops: int, dtype: Element, threads: int) -> tuple[Way, ...]:
 
 @cache
 def has_tiles() -> bool:
-    """Whether the processor has registers for tiles and the system lets this process use them."""
+    """Whether the processor has tile registers and the system lets this process use them."""
     if "+amx-int8," not in host().features:
         return False
     answer: int = ctypes.CDLL(None).syscall(ARCH_PRCTL, REQUEST_STATE, TILE_STATE)
@@ -89,9 +89,9 @@ def _step(unit: Unit, target: Processor) -> Step:
 
 
 def _assembly(name: str, vector: str) -> str:
-    """As text: an intrinsic whose signature differs from version to version ends the process."""
-    given = f"{vector} %x, {vector} %y, {vector} %a#"
-    return f'  %s# = call {vector} asm "{name} $2, $1, $0", "=v,v,v,0"({given})'
+    """As inline assembly: an intrinsic whose signature differs between versions of LLVM ends the process."""
+    operands = f"{vector} %x, {vector} %y, {vector} %a#"
+    return f'  %s# = call {vector} asm "{name} $2, $1, $0", "=v,v,v,0"({operands})'
 
 
 def _loop(step: Step, flops: int, threads: int) -> Region:
@@ -110,7 +110,7 @@ def _loop(step: Step, flops: int, threads: int) -> Region:
 
 
 def _tiles(name: str, macs: int, flops: int, threads: int) -> Region:
-    """Four sums of two tiles by two."""
+    """Four sums, of two by two tiles."""
     config = np.zeros(64, np.uint8)
     config[0] = 1  # palette: 8 tiles of 16 rows of 64 bytes
     config[16:32].view(np.uint16)[:] = 64

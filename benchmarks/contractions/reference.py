@@ -1,4 +1,4 @@
-"""The language of calls in float64 NumPy: what a case should give, and how far a result is from it.
+"""The language of calls in float64 NumPy: the expected result of a case, and the error of a result.
 
 >>> result = Exact().softmax(np.zeros((1, 4)))
 >>> result.tolist()
@@ -30,18 +30,18 @@ EPSILON = 1e-5
 ALL = slice(None)
 
 
-def run(case: Case, given: dict[str, Array]) -> Doubles:
-    """The result as real numbers; int8 results are codes that are not rounded."""
-    return np.ascontiguousarray(describe(case, Exact(), {n: a.astype(np.float64) for n, a in given.items()}))
+def run(case: Case, arrays: dict[str, Array]) -> Doubles:
+    """The result in float64; int8 results are not rounded."""
+    return np.ascontiguousarray(describe(case, Exact(), {n: a.astype(np.float64) for n, a in arrays.items()}))
 
 
-def error(case: Case, wanted: Doubles, got: Array) -> tuple[float, bool]:
-    """(largest error in ulp, whether that is right)."""
-    return reference.distance(result(case).dtype, wanted, got)
+def error(case: Case, expected: Doubles, got: Array) -> tuple[float, bool]:
+    """(largest error in ulp, whether the result is right)."""
+    return reference.distance(result(case).dtype, expected, got)
 
 
 class Exact:
-    """Calls in float64: sums over windows are one product of matrices for each place in the window."""
+    """Calls in float64. A convolution is a matrix product for each element of the window."""
 
     def constant(self, values: Weights) -> Doubles:
         return _doubles(values)
@@ -58,7 +58,7 @@ class Exact:
         return _biased(out, bias)
 
     def deconvolution(self, x: Doubles, kernel: Weights, bias: Array | None, window: Window) -> Doubles:
-        """Each element adds its kernel to the result around its place."""
+        """Each element adds its kernel to the result around its position."""
         weights, groups = _doubles(kernel), window.groups
         weights = weights.reshape(groups, -1, *weights.shape[1:]).swapaxes(1, 2)
         weights = weights.reshape(-1, *weights.shape[2:])
@@ -71,7 +71,7 @@ class Exact:
         return _biased(out[(ALL, ALL, *inside)], bias)
 
     def pool(self, x: Doubles, fold: Fold, window: Window) -> Doubles:
-        """Largest, or mean of those inside."""
+        """The maximum, or the mean without padding."""
         places = window_size(x.shape[2:], window)
         largest = fold is Fold.MAX
         wide = _padded(x, window, -math.inf if largest else 0.0)
@@ -93,12 +93,12 @@ class Exact:
         return np.asarray(x * (1 + erf.reshape(x.shape)) / 2)
 
     def softmax(self, x: Doubles) -> Doubles:
-        """Less the largest, so that nothing overflows."""
+        """The maximum is subtracted first, so that nothing overflows."""
         powers = np.exp(x - x.max(-1, keepdims=True))
         return np.asarray(powers / powers.sum(-1, keepdims=True))
 
     def attention(self, q: Doubles, k: Doubles, v: Doubles, mask: Mask, added: Doubles | None) -> Doubles:
-        """With all scores in memory."""
+        """All scores are in memory."""
         shared = q.shape[1] // k.shape[1]
         k, v = (np.repeat(a, shared, 1) for a in (k, v))
         scores = q @ k.swapaxes(-1, -2)
@@ -121,7 +121,7 @@ class Exact:
         return x * scale
 
     def quantize(self, x: Doubles, scale: float) -> Doubles:
-        """Not rounded: what is compared may be a code off."""
+        """Not rounded: the comparison allows a difference of one code."""
         return np.clip(x / scale, -128, 127)
 
 
@@ -137,7 +137,8 @@ def _padded(x: Doubles, window: Window, value: float) -> Doubles:
 
 
 def _places(window: Window, places: Shape) -> Iterator[tuple[tuple[int | slice, ...], Place]]:
-    """Each element of the kernel, with the elements of the padded input that it meets, of all channels."""
+    """Each element of the kernel, with the elements of the padded input that it multiplies, of all
+    channels."""
     for tap in itertools.product(*map(range, window.kernel)):
         starts = [t * window.dilation for t in tap]
         steps = zip(starts, window.stride, places, strict=True)
@@ -161,8 +162,8 @@ def _biased(x: Doubles, bias: Array | None) -> Doubles:
 
 LANGUAGE = Language(
     {c.name: c for c in CASES},
-    given=values_of,
-    exact=lambda case, given: (run(case, given),),
+    inputs=values_of,
+    exact=lambda case, arrays: (run(case, arrays),),
     outputs=lambda case, exact: (like(result(case)),),
     empty=lambda case: {name: like(tensor) for name, tensor in inputs(case).items()},
     distance=lambda case, exact, got: error(case, *exact, *got),

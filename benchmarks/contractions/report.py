@@ -1,4 +1,4 @@
-"""Tables from results: goals, each case, every peer, half types, networks; and the document of them."""
+"""Tables of results: goals, each case, every peer, half types, networks; and their document."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PAGE = Page(HEAD, HOW)
 
 
 def tables(results: Results) -> list[Table]:
-    """Everything, by number of threads."""
+    """All tables, by number of threads."""
     out = []
     for name, rows in by_threads(results.rows):
         out.append(groups(rows, name))
@@ -43,13 +43,13 @@ def tables(results: Results) -> list[Table]:
                 out.append(cases(group, mine, rows, name))
         out += [t for t in (missed(rows, name),) if t.rows]
         out.append(peers(rows, name))
-        found = (halves(rows, name), report.dynamic(rows, name), tiled(rows, name), networks(rows, name))
-        out += [t for t in found if t.rows]
+        rest = (halves(rows, name), report.dynamic(rows, name), tiled(rows, name), networks(rows, name))
+        out += [t for t in rest if t.rows]
     return out
 
 
 def groups(rows: Sequence[Row], threads: str) -> Table:
-    """Each group against its goal."""
+    """Each group with its goal."""
     columns = ("cases", "count", "not slower than the best peer", "times faster, mean", "least", "wanted",
                "share of the limit, mean", "least", "wanted", "reached")  # fmt: skip
     lines = []
@@ -64,16 +64,16 @@ def groups(rows: Sequence[Row], threads: str) -> Table:
     return Table(f"Goals, {threads}", columns, tuple(lines), note)
 
 
-def _standing(found: goals.Standing) -> tuple[str, ...]:
-    goal, leads, shares = goals.GOALS[found.group], Leads(found.leads), found.shares
+def _standing(standing: goals.Standing) -> tuple[str, ...]:
+    goal, leads, shares = goals.GOALS[standing.group], Leads(standing.leads), standing.shares
     whole, least = (_percent(x) for x in (goal.share, goal.least))
     return (
-        *(found.group.value, str(len(found.rows)), leads.share),
+        *(standing.group.value, str(len(standing.rows)), leads.share),
         *((leads.mean, leads.least) if leads.numbers else ("", "")),
         _wanted(goal),
         *(_percent(sum(shares) / len(shares) if shares else None), _percent(min(shares, default=None))),
         *(f"mean {whole}" if whole else f"each {least}" if least else "",),
-        f"no: {', '.join(found.faults)}" if found.faults else "yes",
+        f"no: {', '.join(standing.faults)}" if standing.faults else "yes",
     )
 
 
@@ -84,7 +84,7 @@ def _wanted(goal: goals.Goal) -> str:
 
 
 def cases(group: Group, rows: Sequence[Row], every: Sequence[Row], threads: str) -> Table:
-    """One line for each case of a group."""
+    """The cases of a group."""
     columns = ("case", "limit µs", "decided by", "tiles µs", "AnyRT µs", "GFLOP/s", "share of the limit",
                "best peer µs", "best peer", "times faster", "error ulp", "best peer's", "holds")  # fmt: skip
     return Table(f"{title(group.value)}, {threads}", columns, tuple(_case(r, every) for r in rows))
@@ -106,12 +106,12 @@ def _case(row: Row, every: Sequence[Row]) -> tuple[str, ...]:
 
 
 def missed(rows: Sequence[Row], threads: str) -> Table:
-    """What misses its goal, by how much, and what was tried."""
+    """The cases that miss their goals, by how much, and what was tried."""
     lines = []
     for row in rows:
-        found = goals.faults(row, rows)
-        if found and goals.ours(row) is not None:
-            lines.append((row.case, ", ".join(found), *attempts(row.case)))
+        misses = goals.faults(row, rows)
+        if misses and goals.ours(row) is not None:
+            lines.append((row.case, ", ".join(misses), *attempts(row.case)))
     columns = ("case", "by how much", "tried", "tried", "tried")
     return Table(f"Missed, {threads}", columns, tuple(lines))
 
@@ -138,15 +138,15 @@ def halves(rows: Sequence[Row], threads: str) -> Table:
     """Half types beside our float32."""
     lines = []
     for row in rows:
-        found = goals.beside_float(row, rows)
-        if found:
-            lines.append((row.case, goals.decides(row), digits(found[0]), f"{found[1]:g}"))
+        ratios = goals.beside_float(row, rows)
+        if ratios:
+            lines.append((row.case, goals.decides(row), digits(ratios[0]), f"{ratios[1]:g}"))
     columns = ("case", "decided by", "times as fast as float32", "wanted")
     return Table(f"Half types, {threads}", columns, tuple(lines))
 
 
 def tiled(rows: Sequence[Row], threads: str) -> Table:
-    """Sums over windows of 3 × 3 as they are built by default, beside the plain sums."""
+    """Convolutions of 3 × 3 as they are built by default, beside those without Winograd."""
     lines = []
     for row in rows:
         plain, mine = row.entry(OURS, UNTILED), goals.ours(row)
@@ -159,7 +159,7 @@ def tiled(rows: Sequence[Row], threads: str) -> Table:
 
 
 def networks(rows: Sequence[Row], threads: str) -> Table:
-    """What building and loading whole networks costs."""
+    """The costs of building and loading whole networks."""
     columns = ("network", "what", "ms", "wanted ms", "ONNX Runtime's session ms")
     return Table(
         f"Networks: building and loading, {threads}", columns, tuple(x for r in rows for x in _costs(r))

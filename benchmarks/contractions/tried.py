@@ -1,4 +1,5 @@
-"""What was tried for cases that miss their goal, by a pattern of whole names: three ways, what each gave.
+"""Attempts for cases that miss their goal, by a pattern of the whole name: three attempts, each with its
+result.
 
 Figures are of the machine in the table's head, in µs, or in GFLOP/s of one thread, whose arithmetic ends at
 214 to 234. Of several patterns the first one counts.
@@ -169,10 +170,10 @@ TRIED: dict[str, tuple[str, str, str]] = {
 
 
 def attempts(case: str, every: Mapping[str, tuple[str, str, str]] = TRIED) -> tuple[str, str, str]:
-    """What was tried for a case; empty texts where nothing is written down.
+    """The attempts for a case; empty texts if there are none.
 
     >>> attempts("product_8x8x8", {"product_.*": ("a", "b", "c")})
     ('a', 'b', 'c')
     """
-    found = (tried for pattern, tried in every.items() if re.fullmatch(pattern, case))
-    return next(found, ("", "", ""))
+    matches = (tried for pattern, tried in every.items() if re.fullmatch(pattern, case))
+    return next(matches, ("", "", ""))

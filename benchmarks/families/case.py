@@ -1,4 +1,4 @@
-"""What is measured, as data: inputs, the right result, and how each program is asked for it."""
+"""A case as data: its inputs, the expected result, and how each program computes it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Shape: TypeAlias = tuple[int, ...]
 
 
 class Family(enum.Enum):
-    """Tables; each has its file."""
+    """The tables; each has its own file."""
 
     GATHER = "gathers"
     SCATTER = "scatters"
@@ -30,15 +30,15 @@ class Family(enum.Enum):
     FILL = "fills"
     CODE = "codes"
     CONTROL = "loops and branches"
-    FOUND = "elements that are not zero and boxes that are kept"
+    COUNTED = "elements that are not zero and boxes that are kept"
     EXPERT = "mixtures of experts"
     RESIZE = "antialiased resizes"
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """An ONNX node: names of inputs and constants, or what makes these, in their order, and attributes; a
-    graph among these is made by a function, where ONNX is at hand."""
+    """An ONNX node: names of inputs, and constants or functions that return them, in order; attributes. A
+    graph among the attributes is a function, which needs onnx."""
 
     kind: str
     operands: tuple[str | Array | Callable[[], Array], ...]
@@ -49,17 +49,18 @@ class Node:
 class Case:
     """A layer on inputs.
 
-    given: what makes each input. exact: NumPy's result, or several. ours(network, *tensors): the layer.
-    torch(torch, *tensors): the result, compiled by torch.compile, too; eagerly: another way without it.
-    onnx: the node, for the programs that read ONNX. wide: where integers are int64 there. read: bytes that
-    must be read, those of the inputs unless it says so. noise: random numbers, judged by their moments.
-    counted: data decide how large results are. unordered: rows of results may stand in any order.
+    inputs: the function that makes each input. exact: the result by NumPy, or several results.
+    ours(network, *tensors): the layer. torch(torch, *tensors): the result, also compiled by torch.compile;
+    eagerly: another function that is not compiled. onnx: the node, for programs that read ONNX. wide: its
+    integers are int64. read: bytes that must be read (default: those of the inputs). noise: random numbers,
+    judged by their moments. counted: results have data-dependent shapes. unordered: rows of results may have
+    any order.
     """
 
     language: ClassVar[str] = "benchmarks.families"
     name: str
     family: Family
-    given: Mapping[str, Make]
+    inputs: Mapping[str, Make]
     exact: Callable[..., Any]  # Any: an array or several, as the others
     ours: Callable[..., Any]
     onnx: Node | None = None
@@ -73,41 +74,41 @@ class Case:
 
 
 def inputs(case: Case) -> dict[str, Array]:
-    """Every input at memory of its own, the same numbers in every run."""
+    """All inputs, each in its own memory, equal in every run."""
     return {
-        name: placed(make(np.random.default_rng(7 + i))) for i, (name, make) in enumerate(case.given.items())
+        name: placed(make(np.random.default_rng(7 + i))) for i, (name, make) in enumerate(case.inputs.items())
     }
 
 
-def wanted(case: Case, given: Mapping[str, Array]) -> tuple[Array, ...]:
-    """The right results."""
-    found = case.exact(*given.values())
-    return found if isinstance(found, tuple) else (found,)
+def expected_of(case: Case, arrays: Mapping[str, Array]) -> tuple[Array, ...]:
+    """The expected results."""
+    results = case.exact(*arrays.values())
+    return results if isinstance(results, tuple) else (results,)
 
 
-def traffic(case: Case, given: Mapping[str, Array], results: tuple[Array, ...]) -> tuple[int, int]:
-    """(bytes read, bytes written) that cannot be avoided."""
-    read = sum(map(nbytes, given.values())) if case.read is None else case.read
+def traffic(case: Case, arrays: Mapping[str, Array], results: tuple[Array, ...]) -> tuple[int, int]:
+    """(bytes read, bytes written) at least."""
+    read = sum(map(nbytes, arrays.values())) if case.read is None else case.read
     return read, sum(map(nbytes, results))
 
 
 def normal(*shape: int, dtype: Any = np.float32) -> Make:  # Any: whatever NumPy takes for a type
-    """Numbers around 0."""
+    """Normally distributed numbers."""
     return lambda random: random.standard_normal(shape, np.float32).astype(dtype)
 
 
 def places(limit: int, *shape: int) -> Make:
-    """Indices below `limit`, some of them equal."""
+    """Indices below `limit`, with repetitions."""
     return lambda random: random.integers(0, limit, shape).astype(np.int32)
 
 
 def distinct(limit: int, count: int) -> Make:
-    """So many different indices below `limit`."""
+    """`count` distinct indices below `limit`."""
     return lambda random: random.permutation(limit)[:count].astype(np.int32)
 
 
 def shuffled(*shape: int, dtype: Any = np.float32) -> Make:  # Any: see above
-    """Different numbers along the last axis, in no order."""
+    """Distinct numbers along the last axis, in random order."""
 
     def make(random: Random) -> Array:
         rows, length = math.prod(shape[:-1]), shape[-1]
@@ -118,7 +119,7 @@ def shuffled(*shape: int, dtype: Any = np.float32) -> Make:  # Any: see above
 
 
 def constant(value: Any, dtype: Any = np.float32) -> Make:  # Any: see above
-    """These numbers."""
+    """A constant input."""
     return lambda random: np.asarray(value, dtype)
 
 

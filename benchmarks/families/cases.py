@@ -1,13 +1,13 @@
-"""Every case, family by family."""
+"""All cases, by family."""
 
 from __future__ import annotations
 
 from benchmarks.families import (
     codes,
     control,
+    counted,
     experts,
     fills,
-    found,
     gathers,
     ranks,
     resizes,
@@ -21,7 +21,7 @@ from benchmarks.families.case import Case
 ALL: tuple[Case, ...] = tuple(
     case
     for family in (
-        *(gathers, scatters, selects, ranks, sums, samples, fills, codes, control, found, experts, resizes),
+        *(gathers, scatters, selects, ranks, sums, samples, fills, codes, control, counted, experts, resizes),
     )
     for case in family.cases()
 )

@@ -1,4 +1,4 @@
-"""Codes of narrow types: quantise, dequantise, and scales found while running."""
+"""Codes of narrow types: quantize, dequantize, dynamic scales."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ SQUARE: Shape = (2048, 2048)
 
 
 def cases() -> Iterator[Case]:
-    """Scales for all, for channels, for blocks; every narrow type; float16; scales of blocks and of rows."""
+    """Scales per tensor, per channel and per block; all narrow types; float16; dynamic scales per block and
+    per row."""
     for make in (_quantize, _dequantize):
         yield make(BIG, INT8)
         yield make(BIG, INT8, axis=2)
@@ -45,14 +46,14 @@ def cases() -> Iterator[Case]:
 def _scales(shape: Shape, axis: int | None, block: int | None, dtype: Any) -> Array:  # Any: a NumPy type
     random = np.random.default_rng(3)
     if block:
-        wanted: Shape = (shape[0], shape[1] // block)
+        grid: Shape = (shape[0], shape[1] // block)
     else:
-        wanted = () if axis is None else (shape[axis],)
-    return np.asarray(np.exp2(random.integers(-7, -3, wanted)), dtype)
+        grid = () if axis is None else (shape[axis],)
+    return np.asarray(np.exp2(random.integers(-7, -3, grid)), dtype)
 
 
 def _spread(scale: Array, shape: Shape, axis: int | None, block: int | None) -> Array:
-    """Scales in a form that NumPy and PyTorch repeat."""
+    """Scales in a form that broadcasts in NumPy and PyTorch."""
     if block:
         return np.repeat(scale, block, 1)
     if axis is None:
@@ -118,7 +119,7 @@ def _quantize(
 
 
 def _packed(codes: Any) -> Any:  # Any: a tensor of int8
-    """Two codes of 4 bits in each byte."""
+    """Two 4-bit codes in each byte."""
     return (codes[..., ::2] & 15) | (codes[..., 1::2] << 4)
 
 
@@ -128,7 +129,7 @@ def _dequantize(
     scale = _scales(shape, axis, block, dtype)
     wide = _spread(scale, shape, axis, block)
 
-    def given(random: np.random.Generator) -> Array:
+    def make(random: np.random.Generator) -> Array:
         low, high = LIMITS[narrow]
         return (
             random.integers(max(low, -128), min(high, 127), shape, endpoint=True)
@@ -157,7 +158,7 @@ def _dequantize(
     return Case(
         _name("dequantize", shape, narrow, axis, block, dtype),
         Family.CODE,
-        {"x": given},
+        {"x": make},
         lambda x: (x.astype(np.float32) * wide.astype(np.float32)).astype(dtype),
         ours,
         _node("DequantizeLinear", scale, narrow, axis, block),
@@ -166,8 +167,8 @@ def _dequantize(
 
 
 def _weights_of_four_bits(rows: int, shape: Shape, block: int) -> Case:
-    """Rows times the transpose of weights in blocks; `shape`: results and terms of a row. There are many
-    weights, so these are made where they are asked for first."""
+    """Rows times the transpose of weights in blocks; `shape`: results and terms of a row. The weights are
+    large, so they are created at first use."""
     results, terms = shape
 
     @cache
@@ -207,7 +208,7 @@ def _weights_of_four_bits(rows: int, shape: Shape, block: int) -> Case:
 
 
 def _dynamic(shape: Shape, narrow: Any, block: int) -> Case:
-    """Scales as float32 numbers (of whole rows), powers of two (MXFP8) or fp8 (NVFP4)."""
+    """Scales in float32 (of whole rows), as powers of two (MXFP8) or in fp8 (NVFP4)."""
     largest = float(LIMITS[narrow][1])
     kind = {INT8: trt.float32, FP8: trt.e8m0, FP4: trt.fp8}[narrow]
     kept = {INT8: np.float32, FP8: ml_dtypes.float8_e8m0fnu, FP4: ml_dtypes.float8_e4m3fn}[narrow]

@@ -23,7 +23,7 @@ SHAPES = (  # steps, sequences, units
 
 
 def cases() -> Iterator[Case]:
-    """128 to 1 024 units over 50 to 500 steps; 100 steps of one row; both branches."""
+    """128 to 1024 units over 50 to 500 steps; 100 steps of one row; both branches."""
     for cell in GATES:
         for shape in SHAPES:
             yield _recurrent(cell, *shape)
@@ -44,7 +44,7 @@ class Cell:
         self.weights = [random.uniform(-most, most, shape).astype(np.float32) for shape in shapes]
 
     def exact(self, x: Array) -> Array:
-        """The states after each step."""
+        """The states after all steps."""
         w, r, b, c = (a.astype(np.float64) for a in self.weights)
         h = cell = np.zeros((x.shape[1], self.hidden))
         states = []
@@ -62,7 +62,7 @@ class Cell:
         return np.stack(states)[:, None].astype(np.float32)
 
     def onnx(self) -> Node:
-        """The node, with the weights in its order."""
+        """The ONNX node, with the weights in ONNX's order."""
         w, r, b, c = (self._ordered(a) for a in self.weights)
         more = {"linear_before_reset": 1} if self.kind == "gru" else {}
         biases = np.concatenate([b, c], 1).reshape(1, -1)
@@ -76,17 +76,17 @@ class Cell:
     @cache  # noqa: B019  # one layer for each case, which is there as long as the process
     def layer(self, module: Any) -> Any:  # Any: PyTorch
         """PyTorch's layer."""
-        made = getattr(module.nn, self.kind.upper())(self.hidden, self.hidden)
+        layer = getattr(module.nn, self.kind.upper())(self.hidden, self.hidden)
         names = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
-        made.load_state_dict({n: module.from_numpy(a) for n, a in zip(names, self.weights, strict=True)})
-        return made.eval()
+        layer.load_state_dict({n: module.from_numpy(a) for n, a in zip(names, self.weights, strict=True)})
+        return layer.eval()
 
     def torch(self, module: Any, x: Any) -> Any:  # Any: tensors
-        """The states after each step."""
+        """The states after all steps."""
         return self.layer(module)(x)[0].unsqueeze(1)
 
     def ours(self, network: Any, x: Any) -> Any:  # Any: tensors and layers
-        """The same, step by step."""
+        """The layer as a loop over steps."""
         steps, batch, _ = x.shape
         loop, w = network.add_loop(), _Writer(network)
         length = constant_of(network, np.array(steps, np.int32))
@@ -111,7 +111,7 @@ class Cell:
 
 
 class _Writer:
-    """Short ways to add layers."""
+    """Shorthands to add layers."""
 
     def __init__(self, network: Any) -> None:  # Any: whose class is derived
         self.network = network
@@ -167,7 +167,7 @@ def _recurrent(kind: str, steps: int, batch: int, hidden: int) -> Case:
 
 
 def _steps(length: int) -> Case:
-    """x = tanh(0.9 x + 0.1), again and again."""
+    """x = tanh(0.9 x + 0.1), repeated."""
 
     def exact(x: Array) -> Array:
         y = x.astype(np.float64)
@@ -241,6 +241,6 @@ def _branch(flag: bool) -> Case:
         return graph
 
     ways = {"then_branch": way("Mul", 2), "else_branch": way("Add", 1)}
-    given = {"x": normal(64, 64), "flag": constant(flag, np.bool_)}
+    inputs = {"x": normal(64, 64), "flag": constant(flag, np.bool_)}
     node = Node("If", ("flag",), ways)
-    return Case(f"branch_{'then' if flag else 'else'}", Family.CONTROL, given, exact, ours, node, torch)
+    return Case(f"branch_{'then' if flag else 'else'}", Family.CONTROL, inputs, exact, ours, node, torch)

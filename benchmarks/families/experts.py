@@ -1,4 +1,4 @@
-"""Mixtures of experts: each token through the few that were selected for it."""
+"""Mixtures of experts: each token passes through the experts that were selected for it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchmarks.values import Array
 
 
 def cases() -> Iterator[Case]:
-    """One token, a few, and many, of 8 experts and of 64."""
+    """One token, a few and many; 8 experts and 64."""
     yield _experts(1, 8, 2, 512, 1024)
     yield _experts(16, 8, 2, 512, 1024)
     yield _experts(256, 8, 2, 512, 1024)
@@ -41,7 +41,7 @@ def _scores(tokens: int, each: int) -> Make:
 def _experts(tokens: int, count: int, each: int, hidden: int, inner: int) -> Case:
     @cache
     def weights() -> list[Array]:
-        """Gate, up and down; made when they are asked for, since it takes seconds."""
+        """Gate, up and down; created at first use, as it takes seconds."""
         random = np.random.default_rng(1)
         shapes = ((count, hidden, inner), (count, hidden, inner), (count, inner, hidden))
         return [random.normal(0, s[1] ** -0.5, s).astype(np.float32) for s in shapes]
@@ -65,7 +65,7 @@ def _experts(tokens: int, count: int, each: int, hidden: int, inner: int) -> Cas
         return (module.nn.functional.silu(rows @ g) * (rows @ u)) @ d
 
     def torch(module: Any, x: Any, selected: Any, scores: Any) -> Any:  # Any: tensors
-        """Expert by expert, those of its tokens, as libraries of transformers do."""
+        """Expert by expert with its tokens, as transformer libraries do."""
         every = [module.from_numpy(w) for w in weights()]
         rows, out = x[0], module.zeros_like(x[0])
         for e in module.unique(selected).tolist():
@@ -75,7 +75,7 @@ def _experts(tokens: int, count: int, each: int, hidden: int, inner: int) -> Cas
         return out[None]
 
     def gathered(module: Any, x: Any, selected: Any, scores: Any) -> Any:  # Any: tensors
-        """The weights of each pair of a token and an expert, copied."""
+        """With a copy of the weights for each pair of a token and an expert."""
         own = [module.from_numpy(w)[selected[0]] for w in weights()]
         answers = one(module, x[0, :, None, None], *own)
         return (answers[:, :, 0] * scores[0, ..., None]).sum(1)[None]

@@ -15,8 +15,8 @@ UNIFORM, NORMAL = trt.FillOperation.RANDOM_UNIFORM, trt.FillOperation.RANDOM_NOR
 
 
 def cases() -> Iterator[Case]:
-    """Each operation, for a few numbers and for many; with ends that are inputs. What no input decides of few
-    numbers is a constant of the engine."""
+    """Each operation, for few and many numbers, with ends as inputs: without them, a small fill would be a
+    constant of the engine."""
     for n in (65536, 1 << 20):
         yield _steps(n, np.float32)
         yield _random(n, UNIFORM, "uniform", np.float32)

@@ -12,7 +12,7 @@ from benchmarks.families.case import Case, Family, Node, Shape, normal, places, 
 
 
 def cases() -> Iterator[Case]:
-    """Embeddings by the length of their rows, columns, elements along both axes, points."""
+    """Embeddings by row length, columns, elements along both axes, points."""
     yield _rows(30522, 768, (512,))
     yield _rows(30522, 768, (8, 512))
     yield _rows(50257, 1024, (1024,), np.float16)

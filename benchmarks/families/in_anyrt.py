@@ -1,4 +1,4 @@
-"""The layer of a case in AnyRT, which the case adds itself."""
+"""The layer of a case in AnyRT; the case itself adds it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ FLAGS = 1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED)  # else outpu
 
 
 def engines(case: Case) -> tuple[str, ...]:
-    """None beside the static one."""
+    """No engine besides the static one."""
     return ()
 
 
 def add(
-    network: trt.INetworkDefinition, task: Task, given: Mapping[str, trt.ITensor]
+    network: trt.INetworkDefinition, task: Task, tensors: Mapping[str, trt.ITensor]
 ) -> dict[str, trt.ITensor]:
     """All outputs of the layer."""
-    layer = task.case.ours(network, *given.values())
+    layer = task.case.ours(network, *tensors.values())
     return {f"y{i}": layer.get_output(i) for i in range(len(task.outputs))}

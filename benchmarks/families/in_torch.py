@@ -1,4 +1,4 @@
-"""The functions of a case in PyTorch. Positions are int64, as its functions take them."""
+"""The functions of a case in PyTorch. Indices are int64, as its functions require."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FP8, E8M0 = np.dtype(ml_dtypes.float8_e4m3fn), np.dtype(ml_dtypes.float8_e8m0fnu
 
 
 def eager(task: Task) -> tuple[Way, ...]:
-    """One function, or two."""
+    """The function of the case, and the other one if it has two."""
     if task.case.torch is None:
         raise Cannot("no function of PyTorch")
     ways = [_way("", task, partial(task.case.torch, torch))]
@@ -35,8 +35,8 @@ def compiled(task: Task) -> Way:
 
 
 def _way(label: str, task: Task, function: Callable[..., Any]) -> Way:  # Any: one tensor or several
-    """A function on the inputs; it makes its results' memory, which PyTorch uses again."""
-    call = Kept(partial(function, *map(_tensor, task.given.values())))
+    """A function on the inputs; PyTorch allocates and reuses the memory of results."""
+    call = Kept(partial(function, *map(_tensor, task.inputs.values())))
     return Way(label, call, partial(_results, call, task))
 
 
@@ -45,13 +45,13 @@ def _tensor(x: Array) -> torch.Tensor:
         return torch.from_numpy(packed(x).view(np.int8))
     if x.dtype == FP8:
         return torch.from_numpy(x.view(np.uint8)).view(torch.float8_e4m3fn)
-    made = torch.from_numpy(x)
-    return made.long() if x.dtype == np.int32 and x.ndim else made
+    tensor = torch.from_numpy(x)
+    return tensor.long() if x.dtype == np.int32 and x.ndim else tensor
 
 
 def _results(call: Kept, task: Task) -> tuple[Array, ...]:
-    found: Any = call.value  # Any: see above
-    tensors = found if isinstance(found, tuple) else (found,)
+    value: Any = call.value  # Any: see above
+    tensors = value if isinstance(value, tuple) else (value,)
     held = tuple(_array(t, y) for t, y in zip(tensors, task.outputs, strict=True))
     return fetched(held, task.outputs)
 

@@ -26,9 +26,9 @@ def models(task: Task) -> dict[str, Callable[[], Model]]:
 
 
 def model_of(task: Task) -> Model:
-    """Integers are int64 where the node wants that."""
+    """Integers are int64 if the node requires that."""
     node: Node = task.case.onnx
-    given = {name: _typed(task, x) for name, x in task.given.items()}
+    inputs = {name: _typed(task, x) for name, x in task.inputs.items()}
     results = tuple(_typed(task, y) for y in task.outputs)
     constants = {f"c{i}": _value(x) for i, x in enumerate(node.operands) if not isinstance(x, str)}
     names = [x if isinstance(x, str) else f"c{i}" for i, x in enumerate(node.operands)]
@@ -37,9 +37,9 @@ def model_of(task: Task) -> Model:
     nodes = [helper.make_node(node.kind, names, [*outputs], **attributes)]
     opsets = {"": OPSET} | ({attributes["domain"]: 1} if "domain" in attributes else {})
     model = onnx_writer.model_of(
-        nodes, task.case.name, (ends_of(given), outputs), constants, opsets, IR_VERSION
+        nodes, task.case.name, (ends_of(inputs), outputs), constants, opsets, IR_VERSION
     )
-    return Model(model.SerializeToString(), given, results, task.case.counted)
+    return Model(model.SerializeToString(), inputs, results, task.case.counted)
 
 
 def _value(x: Any) -> Any:  # Any: of an operand or attribute, or the function that makes it
@@ -47,7 +47,7 @@ def _value(x: Any) -> Any:  # Any: of an operand or attribute, or the function t
 
 
 def shape_of(task: Task, y: Array) -> tuple[int | None, ...]:
-    """An output's shape; open where data decide it."""
+    """The shape of an output, open if it is data-dependent."""
     return (None,) * y.ndim if task.case.counted else y.shape
 
 

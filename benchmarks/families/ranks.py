@@ -1,4 +1,4 @@
-"""Top k: of classes, of tokens, of boxes; orders that are hard; and all of a row, which is sorting."""
+"""Top k: of classes, tokens and boxes; difficult orders; and k = all, which sorts."""
 
 from __future__ import annotations
 
@@ -70,6 +70,6 @@ def _top(shape: Shape, k: int, order: str = "random", axis: int = -1) -> Case:
 
 
 def _columns(shape: Shape, axis: int) -> Make:
-    """Different numbers along another axis."""
+    """Distinct numbers along another axis."""
     turned = (*shape[:axis], *shape[axis + 1 :], shape[axis])
     return lambda random: np.ascontiguousarray(np.moveaxis(shuffled(*turned)(random), -1, axis))

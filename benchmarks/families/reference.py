@@ -1,10 +1,10 @@
-"""Whether a program's results are right, and how far they are from NumPy's."""
+"""The error of a program's results relative to NumPy's, and whether they are right."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from benchmarks.families.case import Case, Family, inputs, wanted
+from benchmarks.families.case import Case, Family, expected_of, inputs
 from benchmarks.families.cases import ALL
 from benchmarks.language import Language
 from benchmarks.values import Array
@@ -16,38 +16,44 @@ POSITIONS = 4  # times as much: rounding moves a position, by which an image of 
 CODES = 0.13  # of the size of a code, or one code: quotients may lie between two of them
 
 
-def distance(case: Case, wanted: tuple[Array, ...], got: tuple[Array, ...]) -> tuple[float, bool]:
+def distance(case: Case, expected: tuple[Array, ...], got: tuple[Array, ...]) -> tuple[float, bool]:
     """(largest difference, whether all is right); integers may be of another width."""
-    pairs = [(_sorted(a), _sorted(b)) if case.unordered else (a, b) for a, b in zip(wanted, got, strict=True)]
-    found = [_moments(a, b) if case.noise else _one(case, a, b) for a, b in pairs]
-    return max(error for error, _ in found), all(right for _, right in found)
+    pairs = [
+        (_sorted(a), _sorted(b)) if case.unordered else (a, b) for a, b in zip(expected, got, strict=True)
+    ]
+    distances = [_moments(a, b) if case.noise else _one(case, a, b) for a, b in pairs]
+    return max(error for error, _ in distances), all(right for _, right in distances)
 
 
 def _sorted(x: Array) -> Array:
-    """The rows in one order."""
+    """The rows in a canonical order."""
     return x[np.lexsort(x.T[::-1])]
 
 
-def _one(case: Case, wanted: Array, got: Array) -> tuple[float, bool]:
-    if wanted.shape != got.shape:
+def _one(case: Case, expected: Array, got: Array) -> tuple[float, bool]:
+    if expected.shape != got.shape:
         return float("inf"), False
-    a, b = wanted.astype(np.float64), got.astype(np.float64)
+    a, b = expected.astype(np.float64), got.astype(np.float64)
     off = np.abs(a - b)
     size = np.maximum(np.abs(a), np.sqrt(np.mean(np.square(a)))) if a.size else a
-    most = TOLERANCE.get(wanted.dtype.name, 0.0) * size * (POSITIONS if case.family is Family.SAMPLE else 1)
-    if case.family is Family.CODE and wanted.dtype.name not in TOLERANCE:
+    most = TOLERANCE.get(expected.dtype.name, 0.0) * size * (POSITIONS if case.family is Family.SAMPLE else 1)
+    if case.family is Family.CODE and expected.dtype.name not in TOLERANCE:
         most = np.maximum(
-            CODES * size, 1.01 if wanted.dtype.kind == "i" or wanted.dtype.name == "int4" else 0.0
+            CODES * size, 1.01 if expected.dtype.kind == "i" or expected.dtype.name == "int4" else 0.0
         )
     return float(np.max(off, initial=0.0)), bool((off <= most).all())
 
 
-def _moments(wanted: Array, got: Array) -> tuple[float, bool]:
-    pairs = [(f(wanted.astype(np.float64)), f(got.astype(np.float64))) for f in (np.mean, np.std)]
+def _moments(expected: Array, got: Array) -> tuple[float, bool]:
+    pairs = [(f(expected.astype(np.float64)), f(got.astype(np.float64))) for f in (np.mean, np.std)]
     off = float(max(abs(a - b) for a, b in pairs))
-    return off, off < MOMENTS and wanted.shape == got.shape
+    return off, off < MOMENTS and expected.shape == got.shape
 
 
 LANGUAGE = Language(
-    {c.name: c for c in ALL}, given=inputs, exact=wanted, outputs=lambda case, exact: exact, distance=distance
+    {c.name: c for c in ALL},
+    inputs=inputs,
+    exact=expected_of,
+    outputs=lambda case, exact: exact,
+    distance=distance,
 )

@@ -1,4 +1,4 @@
-"""Tables from results: each family, each case, every program; and the document of them."""
+"""Tables of results: each family, each case, every program; and their document."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PAGE = Page(HEAD, HOW)
 
 
 def tables(results: Results) -> list[Table]:
-    """Everything, by number of threads."""
+    """All tables, by number of threads."""
     out = []
     for name, rows in by_threads(results.rows):
         out.append(_families(rows, name))
@@ -43,18 +43,18 @@ def tables(results: Results) -> list[Table]:
 
 
 def lead(row: Row) -> float | None:
-    """How many times as fast as the best program we are; None where either is missing."""
+    """The best program's time divided by ours; None if either is missing."""
     mine, best = row.entry(OURS), _best(row)
     return best.minimum / mine.minimum if mine and best else None
 
 
 def is_noisy(row: Row) -> bool:
-    """Whether the medians of turns say something else, or the machine was not quiet."""
-    best, found = _best(row), lead(row)
-    if best is None or found is None:
+    """Whether paired medians disagree, or the machine was not quiet."""
+    best, ratio = _best(row), lead(row)
+    if best is None or ratio is None:
         return False
-    turned = best.paired or found
-    return abs(turned / found - 1) > NOISY or row.disturbed > row.bursts / 4
+    turned = best.paired or ratio
+    return abs(turned / ratio - 1) > NOISY or row.disturbed > row.bursts / 4
 
 
 def _best(row: Row) -> Entry | None:
@@ -92,12 +92,12 @@ def _cases(name: str, rows: Sequence[Row]) -> Table:
 
 
 def _line(row: Row, names: Sequence[str]) -> tuple[str, ...]:
-    mine, best, found = row.entry(OURS), _best(row), lead(row)
+    mine, best, ratio = row.entry(OURS), _best(row), lead(row)
     megabytes = (row.facts["read"] + row.facts["written"]) / 1e6
     return (
         *(row.case, digits(megabytes), digits(row.limit_minimum), digits(mine.minimum) if mine else ""),
         *((digits(best.minimum), best.name) if best else ("", "")),
-        digits(found) if found else row.left_out.get(OURS, ""),
+        digits(ratio) if ratio else row.left_out.get(OURS, ""),
         *(_beside(row, n) for n in names),
         "yes" if is_noisy(row) else "",
     )

@@ -1,4 +1,4 @@
-"""Images that shrink, with kernels as much wider."""
+"""Images that shrink, with kernels that widen by the same factor."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ A = -0.5  # of the cubic kernel, as libraries of images have it
 
 
 def cases() -> Iterator[Case]:
-    """Photographs to the sizes of networks, feature maps to half, both kernels."""
+    """Photographs to input sizes of networks, feature maps to half; both kernels."""
     yield _shrunk((1, 3, 1080, 1920), (640, 640), "linear")
     yield _shrunk((1, 3, 1080, 1920), (224, 224), "linear")
     yield _shrunk((1, 3, 1080, 1920), (224, 224), "cubic")
@@ -59,7 +59,7 @@ def _shrunk(shape: Shape, sizes: Shape, mode: str) -> Case:
 
 
 def weights(before: int, after: int, mode: str) -> Array:
-    """A row for each position, which sums to 1."""
+    """A row of weights for each position, with the sum 1."""
     scale = before / after
     at = (np.arange(after)[:, None] + 0.5) * scale - 0.5
     d = np.abs(at - np.arange(before)) / max(scale, 1)

@@ -22,7 +22,7 @@ TORCH_MODES = {"nearest": "nearest", "linear": "bilinear", "cubic": "bicubic"}
 
 
 def cases() -> Iterator[Case]:
-    """Modes, paddings, many channels and few, volumes; warped images and scattered positions."""
+    """Modes, paddings, few and many channels, volumes; warped images and scattered positions."""
     yield _sample((1, 64, 128, 128), (128, 128))
     yield _sample((1, 64, 128, 128), (128, 128), "linear", "border")
     yield _sample((1, 64, 128, 128), (128, 128), "linear", "reflection")
@@ -39,7 +39,7 @@ def cases() -> Iterator[Case]:
 
 
 def _grid(batch: int, sizes: Shape, scattered: bool) -> Make:
-    """Positions of a turned and slightly larger image, or positions anywhere."""
+    """Positions of a rotated, slightly larger image, or random positions."""
 
     def make(random: Random) -> Array:
         if scattered:
@@ -80,7 +80,7 @@ def _sample(
 
 
 def sampled(x: Array, grid: Array, mode: str, pad: str, align: bool) -> Array:
-    """In float32 positions, as programs compute them, with sums in float64."""
+    """With float32 positions, as programs compute them, and float64 sums."""
     out = np.zeros((*x.shape[:2], *grid.shape[1:-1]))
     for n in range(x.shape[0]):
         taps = [
@@ -103,7 +103,7 @@ def _products(taps: list[list[tuple[Array, Array]]]) -> Iterator[tuple[tuple[Arr
 
 
 def _taps(g: Array, size: int, mode: str, pad: str, align: bool) -> list[tuple[Array, Array]]:
-    """(positions inside, weights) along an axis."""
+    """(clipped positions, weights) along an axis."""
     one, half = np.float32(1), np.float32(0.5)
     p = (g + one) * half * np.float32(size - 1) if align else ((g + one) * np.float32(size) - one) * half
     if pad == "border" and mode != "cubic":

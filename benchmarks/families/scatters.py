@@ -28,7 +28,7 @@ def cases() -> Iterator[Case]:
 
 
 def _along(shape: Shape, updates: Shape, axis: int) -> Make:
-    """Different positions for each line of updates."""
+    """Distinct positions for each line of updates."""
 
     def make(random: Random) -> Array:
         lines = np.moveaxis(np.zeros(updates, np.int32), axis, -1)
@@ -78,13 +78,13 @@ def _rows(count: int, length: int, updates: int, reduction: str = "none") -> Cas
         copy = data.index_add if reduction == "add" else data.index_copy
         return copy(0, indices[:, 0], new)
 
-    given = {
+    inputs = {
         "data": normal(count, length),
         "indices": lambda random: distinct(count, updates)(random)[:, None],
         "updates": normal(updates, length),
     }
     name = f"scatter_rows_{count}x{length}_{updates}{_suffix(reduction)}"
-    return _case(name, given, exact, torch, reduction)
+    return _case(name, inputs, exact, torch, reduction)
 
 
 def _points(shape: Shape, updates: int, reduction: str = "none") -> Case:
@@ -101,16 +101,18 @@ def _points(shape: Shape, updates: int, reduction: str = "none") -> Case:
         at = tuple(where[:, k] for k in range(len(shape)))
         return data.index_put(at, new, accumulate=reduction == "add")
 
-    given = {"data": normal(*shape), "indices": indices, "updates": normal(updates)}
-    return _case(f"scatter_nd_{size(shape)}_{updates}{_suffix(reduction)}", given, exact, torch, reduction)
+    inputs = {"data": normal(*shape), "indices": indices, "updates": normal(updates)}
+    return _case(f"scatter_nd_{size(shape)}_{updates}{_suffix(reduction)}", inputs, exact, torch, reduction)
 
 
-def _case(name: str, given: dict[str, Make], exact: Any, torch: Any, reduction: str) -> Case:  # Any: see Case
+def _case(
+    name: str, inputs: dict[str, Make], exact: Any, torch: Any, reduction: str
+) -> Case:  # Any: see Case
     def ours(network: Any, *tensors: Any) -> Any:  # Any: tensors and layers
         return _reduced(network.add_scatter(*tensors, trt.ScatterMode.ND), reduction)
 
     node = Node("ScatterND", ("data", "indices", "updates"), {"reduction": reduction})
-    return Case(name, Family.SCATTER, given, exact, ours, node, torch, wide=True)
+    return Case(name, Family.SCATTER, inputs, exact, ours, node, torch, wide=True)
 
 
 def _reduced(layer: Any, reduction: str) -> Any:  # Any: a layer

@@ -58,9 +58,9 @@ def _reversed(shape: Shape, batch: int, axis: int) -> Case:
 
     def exact(x: Array, lengths: Array) -> Array:
         out = x.copy()
-        rows, made = (np.moveaxis(a, (batch, axis), (0, 1)) for a in (x, out))
+        rows, reversed_rows = (np.moveaxis(a, (batch, axis), (0, 1)) for a in (x, out))
         for i, n in enumerate(lengths):
-            made[i, :n] = rows[i, :n][::-1]
+            reversed_rows[i, :n] = rows[i, :n][::-1]
         return out
 
     def ours(network: Any, x: Any, lengths: Any) -> Any:  # Any: tensors and layers

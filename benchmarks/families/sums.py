@@ -29,7 +29,7 @@ def cases() -> Iterator[Case]:
 
 
 def _numbers(shape: Shape, dtype: Any) -> Make:  # Any: a NumPy type
-    """Small integers, of which every order of adding gives the same sum; sums stay small in half types."""
+    """Small integers, whose sum does not depend on the order; sums stay small in half types."""
 
     def make(random: np.random.Generator) -> Array:
         if dtype is np.float16:

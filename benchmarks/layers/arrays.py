@@ -40,7 +40,7 @@ def operations(
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """What computes with arrays of some kind.
+    """A library of arrays.
 
     ops: by operation, with `out` for memory where `room` gives it. constant(array, type): an array of the
     library. cast(y, type); stored(y, type): a result as it is kept between steps, which integer types round
@@ -63,7 +63,7 @@ class Library:
     own: Mapping[type, Maker] = field(default_factory=dict)
 
     def into(self, shape: Shape, out: Any) -> dict[str, Any]:
-        """Where an operation writes to: memory of its own, unless it is given."""
+        """The keyword for the result of an operation: `out`, or memory of its own."""
         if out is None and self.room is not None:
             out = self.room(shape)
         return {} if out is None else {"out": out}
@@ -73,18 +73,18 @@ Maker: TypeAlias = Callable[[Any, Tensor, Library, Any], Run]  # of a step, its 
 
 
 def function(step: Step, x: Tensor, library: Library, out: Any = None) -> Run:
-    """A step; into `out`, where that is given and the library can write there."""
+    """The function of a step; it writes to `out` if the library can."""
     makers = {**MAKERS, **library.own}
     return makers[type(step)](step, x, library, out)
 
 
 def functions(case: Case, library: Library) -> list[Run]:
-    """One for each step."""
+    """The functions of all steps."""
     return [function(s, t, library) for s, t in zip(case.steps, case.tensors, strict=False)]
 
 
 def filling(case: Case, library: Library, out: Any) -> list[Run]:
-    """The same; the last one fills `out`."""
+    """The functions of all steps; the last one fills `out`."""
     *runs, last = functions(case, library)
     step, x = case.steps[-1], case.tensors[-2]
     if library.writes(step, x):
@@ -93,7 +93,7 @@ def filling(case: Case, library: Library, out: Any) -> list[Run]:
 
 
 def chained(runs: list[Run]) -> Run:
-    """All of them, one after the other."""
+    """All functions, one after the other."""
 
     def run(y: Any) -> Any:
         for piece in runs:
@@ -121,7 +121,7 @@ def _scale(step: steps.Scale, x: Tensor, library: Library, out: Any) -> Run:
 
 
 def gathered(step: steps.Resize, x: Tensor, library: Library, out: Any = None) -> Run:
-    """By position and weight, axis by axis."""
+    """Resize by positions and weights, axis by axis."""
     every = [
         (axis, [(library.tap(at), library.tap(weights)) for at, weights in taps])
         for axis, taps in plans(step, x, library.taps)

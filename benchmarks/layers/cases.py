@@ -1,4 +1,4 @@
-"""What is measured. A new case is one line here; nothing else needs to change.
+"""The cases of layers. A new case is one line here.
 
 Names: layer, kind (`u`, `c`, `e`: UNIFORM, CHANNEL, ELEMENTWISE; `hp`, `ac`, `as`: half-pixel, align-corners,
 asymmetric; `rst`: resize, scale, transpose), type when it is not float32, then the shape of the input.
@@ -42,7 +42,7 @@ from benchmarks.steps import (
 
 
 class Layer(enum.Enum):
-    """What a case belongs to."""
+    """The layer that a case belongs to."""
 
     SCALE = "Scale"
     RESIZE = "Resize"
@@ -84,7 +84,7 @@ class Case:
 
 
 def traffic(case: Case) -> tuple[int, int]:
-    """(bytes read, bytes written) that cannot be avoided: input and coefficients, output."""
+    """(bytes read, bytes written) at least: input and coefficients, output."""
     tensors, read = case.tensors, case.input.nbytes
     for step, x in zip(case.steps, tensors, strict=False):
         match step:
@@ -295,7 +295,7 @@ def normalization_cases() -> Iterator[Case]:
 
 
 def chain_cases() -> Iterator[Case]:
-    """Chains that become one kernel, or should."""
+    """Chains of layers that should become one kernel."""
 
     def photo(name: str, shape: Shape, *steps: Step, known: float | None = None) -> Case:
         # Resizing in uint8, as OpenCV does, may be one code off, times the largest scale.
@@ -328,7 +328,7 @@ def chain_cases() -> Iterator[Case]:
 
 
 def spelled_cases() -> Iterator[Case]:
-    """RMS, LayerNorm and variance of elementary layers: each way to write each part at least once."""
+    """RMS, LayerNorm and variance from elementary layers, with each spelling of each part at least once."""
     mul, pow_, full = Square
     avg, total = Mean
     sqrt, power, inverse, recip = Root
@@ -365,7 +365,7 @@ def _spelled(
     name: str, root: str, shape: Shape, spell: Callable[[int, Spelling], Lines], how: Spelling,
     dtype: Element, widened: bool = False,
 ) -> Case:  # fmt: skip
-    """widened: half types are computed in float32, as models of language write RMS."""
+    """widened: half types are computed in float32, as language models write RMS."""
     half = "" if dtype is F32 else dtype.name.lower()
     parts = (name, "twice" if how.twice else "", how.square.value, how.mean.value, root, half, name_of(shape))
     steps: tuple[Step, ...] = (Formula(spell(shape[-1], how)),)
@@ -383,7 +383,7 @@ def _pixel_shuffle(channels: int, height: int, width: int) -> tuple[Step, ...]:
 
 
 def _dynamic(first: Case, others: tuple[Shape, ...]) -> Iterator[Case]:
-    """The case at its own and at other shapes, which one engine serves."""
+    """The case at its own shape and at others, which one engine serves."""
     shapes = (first.input.shape, *others)
     for shape in shapes:
         stem = first.name.removesuffix("_" + name_of(first.input.shape))

@@ -38,14 +38,14 @@ FOLDS = (Op.MEAN, Op.TOTAL)
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A constant without axes, or with an axis of size 1 for each of the input's."""
+    """A scalar constant, or one with an axis of size 1 for each axis of the input."""
 
     value: float
     full_rank: bool = False
 
 
 class Weights(enum.Enum):
-    """A constant along the last axis, by what it is for."""
+    """A constant along the last axis, by its purpose."""
 
     SCALE = "scale"
     BIAS = "bias"
@@ -56,7 +56,7 @@ Constant: TypeAlias = Number | Weights
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """`name` = op(operands); a text names the input or an earlier line."""
+    """`name` = op(operands); a string names the input or an earlier line."""
 
     name: str
     op: Op
@@ -65,7 +65,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """Its lines one after the other; the last one is the result."""
+    """Lines in order; the last one is the result."""
 
     lines: tuple[Line, ...]
 
@@ -73,7 +73,7 @@ class Formula:
 def evaluate(
     formula: Formula, x: T, constant: Callable[[Constant], T], apply: Callable[[Line, tuple[T, ...]], T]
 ) -> T:
-    """The result, where `constant` makes a constant and `apply` does what a line says."""
+    """The result; `constant` creates constants and `apply` computes a line."""
     values = {X: x}
     for line in formula.lines:
         operands = tuple(values[o] if isinstance(o, str) else constant(o) for o in line.operands)
@@ -93,15 +93,15 @@ def constant_shape(constant: Constant, shape: tuple[int, ...]) -> tuple[int, ...
 
 
 def shapes_of(formula: Formula, shape: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
-    """The shape of what each line gives."""
-    found: dict[str, tuple[int, ...]] = {}
+    """The shape of each line."""
+    shapes: dict[str, tuple[int, ...]] = {}
 
     def apply(line: Line, operands: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
-        made = (*operands[0][:-1], 1) if line.op in FOLDS else np.broadcast_shapes(*operands)
-        return found.setdefault(line.name, made)
+        result = (*operands[0][:-1], 1) if line.op in FOLDS else np.broadcast_shapes(*operands)
+        return shapes.setdefault(line.name, result)
 
     evaluate(formula, shape, partial(constant_shape, shape=shape), apply)
-    return found
+    return shapes
 
 
 def shape_of(formula: Formula, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -110,6 +110,6 @@ def shape_of(formula: Formula, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def constants_of(formula: Formula) -> tuple[Constant, ...]:
-    """Every constant, once."""
-    found = (o for line in formula.lines for o in line.operands if not isinstance(o, str))
-    return tuple(dict.fromkeys(found))
+    """All distinct constants."""
+    constants = (o for line in formula.lines for o in line.operands if not isinstance(o, str))
+    return tuple(dict.fromkeys(constants))

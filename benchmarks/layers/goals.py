@@ -1,4 +1,4 @@
-"""What AnyRT must reach, and how far it is.
+"""The goals of layers, and how far each case is from them.
 
 Medians count; 3 % is a tie, and a tie is not a loss. Ratios to the limit count from 20 µs on: below that the
 call itself decides.
@@ -26,7 +26,7 @@ BOUND_CALL_US, PLAIN_CALL_US = 1.5, 4.0
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """Times faster than the best peer in every case; times the limit in the geometric mean, if told."""
+    """Times faster than the best peer in every case; the limit of the geometric mean of times / limit."""
 
     faster: float
     limit: float = math.inf
@@ -45,24 +45,24 @@ SPECIAL = {"chain_preproc_1080p_rst": 4.0, "chain_preproc_1080p_trs": 2.0}
 
 
 def ours(row: Row) -> Entry | None:
-    """AnyRT's static engine."""
+    """The entry of AnyRT's static engine."""
     return row.entry(OURS, "")
 
 
 def lead(row: Row) -> float | None:
-    """The best peer's time divided by ours; None where either is missing."""
+    """The best peer's time divided by ours; None if either is missing."""
     mine, best = ours(row), row.best(OURS)
     return None if mine is None or best is None else best.median / mine.median
 
 
 def above_limit(row: Row) -> float | None:
-    """Our time divided by the limit, where the limit counts."""
+    """Our time divided by the limit, if the limit counts."""
     mine = ours(row)
     return None if mine is None or row.limit < LEAST_LIMIT_US else mine.median / row.limit
 
 
 def wanted_lead(row: Row) -> float:
-    """How many times faster than the best peer the case must be."""
+    """The lead that the case must have."""
     return SPECIAL.get(row.case, GOALS[row.layer].faster)
 
 
@@ -73,7 +73,7 @@ def is_fast(row: Row) -> bool:
 
 
 def verdict(row: Row) -> str:
-    """What is missing in a case; empty when nothing is."""
+    """The goals that a case misses; empty if there are none."""
     mine, best, reached = ours(row), row.best(OURS), lead(row)
     if mine is None:
         return row.left_out.get(OURS, "AnyRT is missing")

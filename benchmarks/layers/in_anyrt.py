@@ -29,21 +29,21 @@ FLAGS = 0
 
 
 def engines(case: Case) -> tuple[str, ...]:
-    """A dynamic one where the case has several shapes."""
+    """A dynamic engine if the case has several shapes."""
     return (DYNAMIC,) if case.dynamic else ()
 
 
 def sizes(case: Case) -> dict[str, tuple[Shape, ...]]:
-    """The least, usual and largest size of each axis of the input."""
+    """The minimum, optimum and maximum shape of the input."""
     columns = [sorted(column) for column in zip(*case.dynamic, strict=True)]
     return {"x": tuple(tuple(c[k] for c in columns) for k in (0, len(case.dynamic) // 2, -1))}
 
 
 def add(
-    network: trt.INetworkDefinition, task: Task, given: Mapping[str, trt.ITensor]
+    network: trt.INetworkDefinition, task: Task, tensors: Mapping[str, trt.ITensor]
 ) -> dict[str, trt.ITensor]:
     """The steps as layers."""
-    case, tensor = task.case, given["x"]
+    case, tensor = task.case, tensors["x"]
     x = Tensor(case.dynamic[0], case.input.dtype) if -1 in tensor.shape else case.input
     for step, before in zip(case.steps, steps.types(case.steps, x), strict=False):
         tensor = _add(network, tensor, step, before)
@@ -147,13 +147,13 @@ def _rms(
 def _formula(network: trt.INetworkDefinition, x: trt.ITensor, step: Formula, before: Tensor) -> trt.ITensor:
     rank = len(before.shape)
 
-    def constant(wanted: Constant) -> trt.ITensor:
-        """With a shuffle to the rank of the others, as ONNX parsers add it."""
-        values = constant_values(wanted, before.shape)
-        made = _constant(network, values, values.shape, before.dtype)
+    def constant(symbol: Constant) -> trt.ITensor:
+        """With a shuffle to the rank of the input, as ONNX parsers add it."""
+        values = constant_values(symbol, before.shape)
+        tensor = _constant(network, values, values.shape, before.dtype)
         if values.ndim == rank:
-            return made
-        layer = network.add_shuffle(made)
+            return tensor
+        layer = network.add_shuffle(tensor)
         layer.reshape_dims = (1,) * (rank - values.ndim) + values.shape
         return layer.get_output(0)
 

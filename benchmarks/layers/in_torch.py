@@ -1,4 +1,4 @@
-"""The steps of a case in PyTorch, into memory given beforehand where it takes it, and for torch.compile."""
+"""The steps of a case in PyTorch, into preallocated memory if possible, and for torch.compile."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}
 
 
 def eager(task: Task) -> tuple[Way, ...]:
-    """The steps as they are, and with the image's channels last in memory."""
+    """The steps, and for images also with channels last in memory."""
     case, out = task.case, aligned(task.case.result)
-    x, y = shared(task.given["x"]), shared(out)
+    x, y = shared(task.inputs["x"]), shared(out)
     ways = (Way("", _into(case, x, y), lambda: (out,)),)
     if not _has_layouts(case):
         return ways
@@ -50,9 +50,9 @@ def eager(task: Task) -> tuple[Way, ...]:
 
 
 def compiled(task: Task) -> Way:
-    """The steps, then a copy to the output, which the compiler takes away."""
+    """The steps and a copy to the output, which the compiler removes."""
     out = aligned(task.case.result)
-    x, y = shared(task.given["x"]), shared(out)
+    x, y = shared(task.inputs["x"]), shared(out)
     whole = chained(functions(task.case, LIBRARY))
 
     def into(a: torch.Tensor, b: torch.Tensor) -> None:
@@ -63,14 +63,14 @@ def compiled(task: Task) -> Way:
 
 
 def shared(array: Array) -> torch.Tensor:
-    """A tensor over the array's memory."""
+    """A tensor on the array's memory."""
     if array.dtype == Element.BF16.numpy:
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
     return torch.from_numpy(array)
 
 
 def _has_layouts(case: Case) -> bool:
-    """Whether an image stays as it is, so that its layout in memory is free."""
+    """Whether all steps keep an image an image, so that its memory layout is free."""
     kept = all(isinstance(s, steps.Scale | steps.Resize | steps.Norm | steps.Silu) for s in case.steps)
     layers = any(
         isinstance(s, steps.Norm) and s.kind in (Statistics.LAYER, Statistics.RMS) for s in case.steps
@@ -80,7 +80,7 @@ def _has_layouts(case: Case) -> bool:
 
 
 def _into(case: Case, x: torch.Tensor, out: torch.Tensor) -> Callable[[], object]:
-    """The last step writes the output itself where PyTorch has a function for that."""
+    """The last step writes to the output if PyTorch has a function for that."""
     *first, last = filling(case, LIBRARY, out)
     before = chained(first)
     return (lambda: last(before(x))) if first else partial(last, x)
@@ -129,7 +129,7 @@ def _scale(step: steps.Scale, x: Tensor, library: Library, out: torch.Tensor | N
 
 
 def _norm(step: steps.Norm, x: Tensor, library: Library, out: torch.Tensor | None) -> Run:
-    """scale, bias: in the tensor's type, flat but for LAYER over several axes."""
+    """scale, bias: of the tensor's type; flat, except for LAYER over several axes."""
     rows = [x.shape[i] for i in steps.norm_axes(step, len(x.shape))]
     flat = rows if step.kind in (Statistics.LAYER, Statistics.RMS) else [-1]
     scale, bias = (_constant(a.reshape(flat), x.dtype) for a in norm_values(step, x.shape))
@@ -152,7 +152,8 @@ def _norm(step: steps.Norm, x: Tensor, library: Library, out: torch.Tensor | Non
 
 
 def _resize(step: steps.Resize, x: Tensor, library: Library, out: torch.Tensor | None) -> Run:
-    """PyTorch's own where it has it: the axes after the second, or those between the first and the last."""
+    """PyTorch's interpolation if it covers the axes: those after the second, or between the first and the
+    last."""
     after = steps.infer(step, x).shape
     rank = len(x.shape)
     changed = {i for i, (a, b) in enumerate(zip(x.shape, after, strict=True)) if a != b}
@@ -169,7 +170,7 @@ def _resize(step: steps.Resize, x: Tensor, library: Library, out: torch.Tensor |
 
 
 def _mode(step: steps.Resize, spatial: int) -> str | None:
-    """The name of PyTorch's function that means the same, if there is one."""
+    """PyTorch's name of the same interpolation; None if there is none."""
     match step:
         case steps.Resize(mode=Mode.NEAREST, grid=Grid.ASYMMETRIC, rounding=Rounding.FLOOR):
             return "nearest"

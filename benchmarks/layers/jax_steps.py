@@ -41,11 +41,11 @@ RESIZING = replace(LIBRARY, own={**LIBRARY.own, Resize: _by_library})
 
 
 def whole(case: Case, library: Library = LIBRARY) -> Run:
-    """The whole case."""
+    """The function of the whole case."""
     return chained(functions(case, library))
 
 
 def has_library_resize(case: Case) -> bool:
-    """Whether JAX's own resize means the same: half-pixel, linear."""
+    """Whether jax.image.resize computes the same: half-pixel, linear."""
     steps = [s for s in case.steps if isinstance(s, Resize)]
     return bool(steps) and all(s.grid is Grid.HALF_PIXEL and s.mode is Mode.LINEAR for s in steps)

@@ -1,4 +1,4 @@
-"""A case as an ONNX model, for the peers that read these."""
+"""A case as an ONNX model."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ KINDS = {
 
 
 def models(task: Task) -> dict[str, Callable[[], Model]]:
-    """The case, where its input is of a half type also in float32 between two casts."""
+    """The model of a case; with an input of a half type also in float32 between casts."""
     case: Case = task.case
     forms, dtype = {"": case}, case.input.dtype
     if dtype.is_float and dtype is not Element.F32:
@@ -46,7 +46,7 @@ def _model(task: Task, case: Case) -> Model:
     writer = Writer()
     chained(functions(case, _library(writer)))("x")
     (output,) = task.outputs
-    return Model(writer.model(case.name, task.given, output, OPSET, IR_VERSION), task.given, task.outputs)
+    return Model(writer.model(case.name, task.inputs, output, OPSET, IR_VERSION), task.inputs, task.outputs)
 
 
 def _norm(to: Writer, x: str, step: steps.Norm, before: Tensor) -> str:
@@ -69,7 +69,7 @@ def _norm(to: Writer, x: str, step: steps.Norm, before: Tensor) -> str:
 
 
 def _rms(to: Writer, x: str, step: steps.Norm, before: Tensor, scale: Array) -> str:
-    """As a composition in float32, which peers fuse where they know it."""
+    """Several nodes in float32, which peers may fuse."""
     wide = x if before.dtype is Element.F32 else to.node("Cast", x, to=TensorProto.FLOAT)
     axes = to.array(np.array(steps.norm_axes(step, len(before.shape)), np.int64))
     mean = to.node("ReduceMean", to.node("Pow", wide, to.array(np.array(2, np.float32))), axes, keepdims=1)

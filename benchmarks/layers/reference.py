@@ -1,4 +1,4 @@
-"""What a case should give, in float64, and how far a result is from it."""
+"""The expected result of a case in float64, and the error of a result."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LIBRARY = Library(
 
 
 def run(case: Case, x: Array) -> Doubles:
-    """The result as real numbers; only what is stored as integers between steps is rounded."""
+    """The result in float64; only integers between steps are rounded."""
     y = x.astype(np.float64)
     for step, before, after in zip(case.steps, case.tensors, case.tensors[1:], strict=False):
         y = function(step, before, LIBRARY)(y)
@@ -50,7 +50,7 @@ def error(case: Case, expected: Doubles, got: Array) -> tuple[float, bool]:
 
 
 def distance(dtype: Element, expected: Doubles, got: Array, slack: float = 0.0) -> tuple[float, bool]:
-    """The same for a result of that type; slack: what it may differ beside rounding."""
+    """The error of a result of this type; slack: permitted difference besides rounding."""
     if got.shape != expected.shape or got.dtype != dtype.numpy:
         return float("inf"), False
     difference = np.abs(got.astype(np.float64) - expected)
@@ -68,8 +68,8 @@ def _ulp(size: Doubles, dtype: Element) -> Doubles:
 
 LANGUAGE = Language(
     {c.name: c for c in ALL},
-    given=lambda case: {"x": input_values(case.input, case.low, case.high)},
-    exact=lambda case, given: (run(case, given["x"]),),
+    inputs=lambda case: {"x": input_values(case.input, case.low, case.high)},
+    exact=lambda case, inputs: (run(case, inputs["x"]),),
     outputs=lambda case, exact: (like(case.result),),
     empty=lambda case: {"x": like(case.input)},
     distance=lambda case, exact, got: error(case, *exact, *got),

@@ -1,4 +1,4 @@
-"""Tables from results: each case, each layer, every peer, calls, building and loading."""
+"""Tables of results: each case, each layer, every peer, calls, building and loading."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ PAGE = Page(HEAD, HOW)
 
 
 def tables(results: Results) -> list[Table]:
-    """Everything, by number of threads."""
+    """All tables, by number of threads."""
     out = []
     for name, rows in by_threads(results.rows):
         spelled = [r for r in rows if r.layer == Layer.SPELLED.value]
@@ -58,7 +58,7 @@ def tables(results: Results) -> list[Table]:
 
 
 def cases(rows: Sequence[Row], threads: str) -> Table:
-    """One line for each case."""
+    """A row for each case."""
     columns = ("case", "limit µs", "AnyRT µs", "min", "× limit", "best peer µs", "best peer",
                "times faster", "error ulp", "best peer's", "missing")  # fmt: skip
     note = "Medians. × limit: AnyRT's time by the limit. Times faster: the best peer's time by AnyRT's."
@@ -83,7 +83,7 @@ def _case(row: Row) -> tuple[str, ...]:
 
 
 def layers(rows: Sequence[Row], threads: str) -> Table:
-    """Each layer against its goals."""
+    """Each layer with its goals."""
     lines = [r for layer in Layer if (r := _layer(layer.value, rows))]
     leads, overs = Leads.of(rows, goals.lead), Leads.of(rows, goals.above_limit)
     is_reached = geometric_mean(leads.numbers) >= goals.ALL_FASTER
@@ -97,7 +97,7 @@ def layers(rows: Sequence[Row], threads: str) -> Table:
 
 
 def spellings(rows: Sequence[Row], threads: str) -> list[Table]:
-    """Normalisation written from elementary layers: its goal, each case, every peer."""
+    """Normalisation from elementary layers: its goal, each case, every peer."""
     name = Layer.SPELLED.value
     goal = Table(f"{name}, {threads}", LAYER_COLUMNS, tuple(filter(None, (_layer(name, rows),))), SPELLED)
     tables = (cases(rows, threads), peers(rows, threads))
@@ -153,7 +153,7 @@ def halves(rows: Sequence[Row], threads: str) -> Table:
 
 
 def dynamic(rows: Sequence[Row], threads: str) -> Table:
-    """One engine for several shapes beside an engine for each."""
+    """An engine for several shapes beside an engine for each."""
     lines = [_ratio(r.case, r.entry(OURS, DYNAMIC), goals.ours(r)) for r in rows]
     columns, note = ("case", "dynamic µs", "static µs", "ratio"), f"Wanted: at most {goals.DYNAMIC}."
     return Table(f"Dynamic engines, {threads}", columns, tuple(filter(None, lines)), note)
@@ -165,38 +165,38 @@ def _ratio(case: str, a: Entry | None, b: Entry | None) -> tuple[str, ...]:
 
 
 def building(rows: Sequence[Row], threads: str) -> Table:
-    """The slowest builds, and the slowest loads."""
+    """The slowest builds and the slowest loads."""
     kinds = (("build_s", "build, cold cache", goals.BUILD_SECONDS),
              ("load_s", "load, warm cache", goals.LOAD_SECONDS))  # fmt: skip
     return Table(
         f"Building and loading, {threads}",
         ("what", "median ms", "slowest ms", "case", "wanted ms"),
-        tuple(line for key, what, wanted in kinds for line in _slowest(rows, key, what, wanted)),
+        tuple(line for key, what, limit in kinds for line in _slowest(rows, key, what, limit)),
     )
 
 
-def _slowest(rows: Sequence[Row], key: str, what: str, wanted: float) -> Iterator[tuple[str, ...]]:
-    found = sorted((r.facts[key], r.case) for r in rows if key in r.facts)
-    if found:
-        (middle, _), (worst, case) = found[len(found) // 2], found[-1]
-        yield what, digits(1e3 * middle), digits(1e3 * worst), case, f"{1e3 * wanted:g}"
+def _slowest(rows: Sequence[Row], key: str, what: str, limit: float) -> Iterator[tuple[str, ...]]:
+    times = sorted((r.facts[key], r.case) for r in rows if key in r.facts)
+    if times:
+        (middle, _), (worst, case) = times[len(times) // 2], times[-1]
+        yield what, digits(1e3 * middle), digits(1e3 * worst), case, f"{1e3 * limit:g}"
 
 
-def crowds(found: Sequence[Crowd]) -> Table:
-    """Beside a busy process."""
+def crowds(rows: Sequence[Crowd]) -> Table:
+    """AnyRT beside a busy process."""
     lines = tuple(
-        (c.case, str(c.threads), digits(c.alone), digits(c.beside), digits(c.beside / c.alone)) for c in found
+        (c.case, str(c.threads), digits(c.alone), digits(c.beside), digits(c.beside / c.alone)) for c in rows
     )
     columns = ("case", "threads", "alone µs", "beside a busy process µs", "ratio")
     return Table("AnyRT in a crowd", columns, lines, f"Wanted: at most {goals.CROWD}.")
 
 
 def calls(row: Row) -> Table:
-    """What a call costs."""
-    wanted = {"": f"{goals.BOUND_CALL_US:g}", "plain": f"{goals.PLAIN_CALL_US:g}"}
+    """The overhead of a call."""
+    limits = {"": f"{goals.BOUND_CALL_US:g}", "plain": f"{goals.PLAIN_CALL_US:g}"}
     lines = [
         (e.peer, e.label or "bound", digits(e.median), digits(e.minimum),
-         wanted.get(e.label, "") if e.peer == OURS else "")
+         limits.get(e.label, "") if e.peer == OURS else "")
         for e in sorted(row.entries, key=lambda e: e.median)
     ]  # fmt: skip
     title = f"A call of a (1, 1, 3, 3) network, {row.threads} threads"
@@ -204,7 +204,7 @@ def calls(row: Row) -> Table:
 
 
 def mechanisms(gains: Sequence[Gain]) -> list[Table]:
-    """One line for each mechanism, and for each attempt."""
+    """A row for each mechanism and for each attempt."""
     threads = gains[0].threads if gains else 0
     kept = Table(
         f"Mechanisms, {threads} threads",

@@ -1,4 +1,4 @@
-"""RMS normalisation, LayerNorm and variance of the last axis, spelled as exporters spell them.
+"""RMS normalisation, LayerNorm and variance along the last axis, as exporters write them.
 
 >>> [line.name for line in rms(8, Spelling(Square.MUL, Mean.AVG, Root.SQRT))]
 ['square', 'mean', 'spread', 'root', 'normal', 'scaled']
@@ -16,7 +16,7 @@ Lines = tuple[Line, ...]
 
 
 class Square(enum.Enum):
-    """x · x; or x to the power of 2, a constant without axes or with as many as x."""
+    """x · x; or x to the power of 2, a constant of rank 0 or of the rank of x."""
 
     MUL = "mul"
     POW = "pow"
@@ -24,14 +24,14 @@ class Square(enum.Enum):
 
 
 class Mean(enum.Enum):
-    """A reduction that gives the mean, or one that gives the sum, times 1 / n."""
+    """A mean, or a sum times 1 / n."""
 
     AVG = "avg"
     SUM = "sum"
 
 
 class Root(enum.Enum):
-    """How to divide by the root: by √x, by x to 0.5; times x to −0.5, times 1 / √x."""
+    """Division by the root: by √x, by x to 0.5; times x to −0.5, times 1 / √x."""
 
     SQRT = "sqrt"
     POWER = "pow0.5"
@@ -41,7 +41,7 @@ class Root(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Spelling:
-    """A way to write each part. twice: the difference to the mean is computed where it is used, each time."""
+    """The spelling of each part. twice: the difference to the mean is computed at each use."""
 
     square: Square
     mean: Mean

@@ -1,4 +1,4 @@
-"""Positions and weights of Resize, with exact fractions, for the reference and for peers that gather.
+"""Positions and weights of Resize, from exact fractions, for the reference and for peers that gather.
 
 >>> table(Resize(Mode.LINEAR, scales=(2,)), 2, 4)[1].tolist()
 [[0.25, 0.75], [0.75, 0.25], [0.25, 0.75], [0.75, 0.25]]
@@ -37,7 +37,7 @@ def table(step: Resize, n_in: int, n_out: int) -> tuple[Ints, NDArray[np.float64
 def plans(
     step: Resize, x: Tensor, dtype: type[np.floating[Any]] = np.float32
 ) -> Iterator[tuple[int, list[tuple[Ints, Weights]]]]:
-    """Each axis that changes, and its taps: positions, and weights that repeat along later axes."""
+    """Each axis that changes, with its taps: positions, and weights that broadcast along later axes."""
     for axis, (before, after) in enumerate(zip(x.shape, infer(step, x).shape, strict=True)):
         if before != after:
             positions, weights = table(step, before, after)

@@ -1,4 +1,4 @@
-"""Parts that several models are made of, as PyTorch modules."""
+"""Building blocks of the models, as PyTorch modules."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from torch.nn import functional
 
 
 def normalised(before: int, after: int, size: int = 3, stride: int = 1, groups: int = 1) -> list[nn.Module]:
-    """A convolution that keeps sizes but for its stride, and a batch normalisation."""
-    made = nn.Conv2d(before, after, size, stride, size // 2, groups=groups, bias=False)
-    return [made, nn.BatchNorm2d(after)]
+    """A convolution that keeps the size except for its stride, and a batch normalisation."""
+    convolution = nn.Conv2d(before, after, size, stride, size // 2, groups=groups, bias=False)
+    return [convolution, nn.BatchNorm2d(after)]
 
 
 class Bottleneck(nn.Module):
-    """Three convolutions beside a shortcut."""
+    """Three convolutions with a shortcut."""
 
     def __init__(self, before: int, width: int, stride: int) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class Inverted(nn.Module):
 
 
 class Attention(nn.Module):
-    """Attention with several heads; `other`: what is attended to, where it is not the rows themselves."""
+    """Attention with several heads."""
 
     def __init__(self, width: int, heads: int, bias: bool = True) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class Attention(nn.Module):
 
 
 class Block(nn.Module):
-    """A layer of a transformer; normalised before its parts, or `after` them."""
+    """A transformer layer, with normalisation before its parts or `after` them."""
 
     def __init__(self, width: int, heads: int, after: bool = False) -> None:
         super().__init__()
@@ -95,7 +95,7 @@ class Block(nn.Module):
 
 
 class RMSNorm(nn.Module):
-    """Numbers by the root of their mean square."""
+    """Numbers divided by the root of their mean square."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -106,7 +106,7 @@ class RMSNorm(nn.Module):
 
 
 class Residual(nn.Module):
-    """Two convolutions, each behind a group normalisation and SiLU, beside a shortcut."""
+    """Two convolutions, each after a group normalisation and SiLU, with a shortcut."""
 
     def __init__(self, before: int, after: int) -> None:
         super().__init__()
@@ -121,7 +121,7 @@ class Residual(nn.Module):
 
 
 class Split(nn.Module):
-    """Half of the channels pass a few convolutions, the others do not: the block of today's detectors."""
+    """Half of the channels pass through convolutions, the others do not: a block of detectors."""
 
     def __init__(self, before: int, after: int, count: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The command: which models, which programs, where results go."""
+"""The command `models`: its models, its programs and its files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RUNS, FEW = 40, 10
 
 
 def _run(options: argparse.Namespace, names: list[str]) -> None:
-    """Measure, and show tables."""
+    """Measure the models, and show the tables."""
     known = {m.model: m for m in (parse(Measured, x) for x in lines(options.json))}
     with nullcontext(options.folder) if options.folder else tempfile.TemporaryDirectory() as folder:
         for name in (n for n in names if n not in known):

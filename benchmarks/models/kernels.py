@@ -1,4 +1,4 @@
-"""What each kernel of an engine has to do, and what it takes."""
+"""The work of each kernel of an engine, and its time."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ RUNS = 15
 
 @dataclass(frozen=True, slots=True)
 class KernelTime:
-    """A kernel: the least microseconds of all its calls in a run, multiplications and additions, and bytes
-    that it reads and writes; both of one call."""
+    """A kernel: the least microseconds of all its calls in an inference; multiplications and additions, and
+    bytes read and written, of one call."""
 
     name: str
     microseconds: float
@@ -36,15 +36,15 @@ class KernelTime:
 
 
 class Times(trt.IProfiler):
-    """Keeps what a run tells: the time of each kernel, of those in loops of all turns together."""
+    """A profiler that stores the time of each kernel; for kernels in loops, of all iterations together."""
 
     def __init__(self) -> None:
         trt.IProfiler.__init__(self)
-        self.found: dict[str, float] = defaultdict(float)
+        self.times: dict[str, float] = defaultdict(float)
 
     def report_layer_time(self, layer_name: str, ms: float) -> None:
         """Add a time."""
-        self.found[layer_name] += ms * 1e3
+        self.times[layer_name] += ms * 1e3
 
 
 def kernels(engine: Any, context: Any) -> list[KernelTime]:  # Any: of the public API
@@ -52,9 +52,9 @@ def kernels(engine: Any, context: Any) -> list[KernelTime]:  # Any: of the publi
     context.profiler = Times()
     least: dict[str, float] = {}
     for _ in range(RUNS):
-        context.profiler.found.clear()
+        context.profiler.times.clear()
         context.execute_async_v3(0)
-        for name, taken in context.profiler.found.items():
+        for name, taken in context.profiler.times.items():
             least[name] = min(taken, least.get(name, taken))
     work = work_of(bytes(engine.serialize()))
     return [KernelTime(name, taken, *work.get(name, (0, 0))) for name, taken in least.items()]
@@ -66,13 +66,13 @@ def work_of(plan: bytes) -> dict[str, tuple[int, int]]:
 
 
 def executed(plan: bytes) -> int:
-    """Multiplications and additions of an inference: kernels of a loop count in each of its iterations, or
-    once if data decide how many these are."""
+    """Multiplications and additions of an inference. Kernels of a loop count once for each iteration, or once
+    if the number is data-dependent."""
     return sum(_flops(x, sizes) * count for x, sizes, count in _launches(plan))
 
 
 def _launches(plan: bytes) -> Iterator[tuple[Launch, Sizes, int]]:
-    """Every kernel, and how often an inference calls it."""
+    """Each kernel, and how often an inference calls it."""
     file = read_plan(plan)
     sizes = Sizes(plan_sizes(file.plan, Point.OPT))
     for schedule in lower_plan(file, loader.target()).schedules:
@@ -86,7 +86,7 @@ def _launches(plan: bytes) -> Iterator[tuple[Launch, Sizes, int]]:
 
 
 def _iterations(step: RegionStep | ExternalStep) -> int:
-    """How often a loop runs its body, if it runs while a counter from 0 on is below a constant."""
+    """The number of iterations of a loop, if a counter from 0 is compared with a constant."""
     if isinstance(step, RegionStep) and step.turns:
         (_, condition), *_ = step.node.op.regions[0].outputs
         if condition.op == Map("lt", DataType.BOOL) and isinstance(last := condition.args[1].op, Const):
@@ -95,7 +95,7 @@ def _iterations(step: RegionStep | ExternalStep) -> int:
 
 
 def _flops(launch: Launch, sizes: Sizes) -> int:
-    """Those of the sums of products that it computes; copies and borders compute none."""
+    """Multiplications and additions of the kernel's sums of products; copies and borders have none."""
     group = launch.group
     stored = () if group.copy or group.border is not None else (launch.root,)
     total = 0

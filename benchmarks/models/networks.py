@@ -1,4 +1,4 @@
-"""The models, with random weights: what they are called with, and their export to ONNX files.
+"""The models with random weights: their inputs, and their export to ONNX files.
 
 python -m benchmarks.models.networks FOLDER [NAME ...]
 """
@@ -49,9 +49,10 @@ CODES = 0.02  # codes of bytes may be the next ones, where numbers lie halfway
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """A module and what it is called with, by name. `finish`: what the ONNX model has behind it, which no
-    program that runs the module has. `near`: what part of its largest magnitude an output may differ by."""
+class Network:
+    """A module and its inputs by name. `finish`: nodes that only the ONNX model has, so that programs that
+    run the module leave the model out. `near`: the permitted error of an output, as a part of its largest
+    magnitude."""
 
     module: nn.Module
     inputs: dict[str, Tensor]
@@ -59,21 +60,21 @@ class Made:
     near: float = 1e-3  # sums of other orders
 
 
-def resnet50() -> Made:
+def resnet50() -> Network:
     parts: list[nn.Module] = [*normalised(3, 64, 7, 2), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
     before = 64
     for width, count, stride in ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2)):
         for k in range(count):
             parts.append(Bottleneck(before, width, 1 if k else stride))
             before = 4 * width
-    return Made(nn.Sequential(*parts, *_classes(before)), {"x": torch.randn(PHOTO)})
+    return Network(nn.Sequential(*parts, *_classes(before)), {"x": torch.randn(PHOTO)})
 
 
 def _classes(width: int) -> list[nn.Module]:
     return [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width, 1000)]
 
 
-def _inverted(act: type[nn.Module], gated: bool, sizes: tuple[tuple[int, ...], ...]) -> Made:
+def _inverted(act: type[nn.Module], gated: bool, sizes: tuple[tuple[int, ...], ...]) -> Network:
     parts: list[nn.Module] = [*normalised(3, 32, 3, 2), act()]
     before = 32
     for wider, after, count, stride, size in sizes:
@@ -81,14 +82,14 @@ def _inverted(act: type[nn.Module], gated: bool, sizes: tuple[tuple[int, ...], .
             parts.append(Inverted(before, after, 1 if k else stride, wider, size, act, gated))
             before = after
     parts += [*normalised(before, 1280, 1), act(), *_classes(1280)]
-    return Made(nn.Sequential(*parts), {"x": torch.randn(PHOTO)})
+    return Network(nn.Sequential(*parts), {"x": torch.randn(PHOTO)})
 
 
-def mobilenet() -> Made:
+def mobilenet() -> Network:
     return _inverted(nn.ReLU6, False, MOBILENET_V2)
 
 
-def efficientnet() -> Made:
+def efficientnet() -> Network:
     return _inverted(nn.SiLU, True, EFFICIENTNET_B0)
 
 
@@ -109,8 +110,8 @@ class ViT(nn.Module):
         return self.last(self.body(x)[:, 0])
 
 
-def vit() -> Made:
-    return Made(ViT(), {"x": torch.randn(PHOTO)})
+def vit() -> Network:
+    return Network(ViT(), {"x": torch.randn(PHOTO)})
 
 
 class Bert(nn.Module):
@@ -131,13 +132,13 @@ class Bert(nn.Module):
         return x
 
 
-def bert() -> Made:
+def bert() -> Network:
     ids = torch.randint(0, 30522, (1, 128))
-    return Made(Bert(), {"ids": ids, "mask": torch.ones_like(ids)})
+    return Network(Bert(), {"ids": ids, "mask": torch.ones_like(ids)})
 
 
 class UNet(nn.Module):
-    """What diffusion models are made of: group normalisations, attention in the middle, shortcuts across."""
+    """The architecture of diffusion models: group normalisations, attention in the middle, shortcuts."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -158,12 +159,12 @@ class UNet(nn.Module):
         return self.last(self.up[1](torch.cat((wide, a), 1)))
 
 
-def unet() -> Made:
-    return Made(UNet(), {"x": torch.randn(1, 4, 64, 64)})
+def unet() -> Network:
+    return Network(UNet(), {"x": torch.randn(1, 4, 64, 64)})
 
 
 class Detector(nn.Module):
-    """Boxes, and scores of classes, of three grids."""
+    """Boxes and class scores of three grids."""
 
     def __init__(self, classes: int = 80) -> None:
         super().__init__()
@@ -199,13 +200,13 @@ def _suppressed(model: onnx.ModelProto) -> None:
     limits = (np.array([100], np.int64), np.array([0.5], np.float32), np.array([0.55], np.float32))
     names = ["most", "overlap", "least"]
     graph.initializer.extend(onnx.numpy_helper.from_array(x, n) for x, n in zip(limits, names, strict=True))
-    given = [o.name for o in graph.output]
-    graph.node.append(helper.make_node("NonMaxSuppression", [*given, *names], ["kept"], name="suppress"))
+    outputs = [o.name for o in graph.output]
+    graph.node.append(helper.make_node("NonMaxSuppression", [*outputs, *names], ["kept"], name="suppress"))
     graph.output.append(helper.make_tensor_value_info("kept", TensorProto.INT64, ("found", 3)))
 
 
-def yolo() -> Made:
-    return Made(Detector(), {"x": torch.randn(1, 3, 320, 320)}, _suppressed)
+def yolo() -> Network:
+    return Network(Detector(), {"x": torch.randn(1, 3, 320, 320)}, _suppressed)
 
 
 class Tagger(nn.Module):
@@ -221,16 +222,16 @@ class Tagger(nn.Module):
         return functional.log_softmax(self.tags(self.cell(self.words(words))[0]), -1)
 
 
-def lstm() -> Made:
-    return Made(Tagger(nn.LSTM), {"words": torch.randint(0, 10000, (1, 64))})
+def lstm() -> Network:
+    return Network(Tagger(nn.LSTM), {"words": torch.randint(0, 10000, (1, 64))})
 
 
-def gru() -> Made:
-    return Made(Tagger(nn.GRU), {"words": torch.randint(0, 10000, (1, 64))})
+def gru() -> Network:
+    return Network(Tagger(nn.GRU), {"words": torch.randint(0, 10000, (1, 64))})
 
 
 class Llama(nn.Module):
-    """A step of a decoder: the token's logits, and caches with its keys and values behind."""
+    """A decoding step: logits of the token, and caches extended by its keys and values."""
 
     def __init__(self, width: int = 768, heads: int = 12, layers: int = 6) -> None:
         super().__init__()
@@ -269,14 +270,16 @@ def _turned(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     return x * cos + torch.cat((-b, a), -1) * sin
 
 
-def llama() -> Made:
+def llama() -> Network:
     caches = [torch.randn(6, 1, 12, 255, 64) for _ in range(2)]
     names = ("words", "place", "keys", "values")
-    return Made(Llama(), dict(zip(names, (torch.tensor([[7]]), torch.tensor([[255]]), *caches), strict=True)))
+    return Network(
+        Llama(), dict(zip(names, (torch.tensor([[7]]), torch.tensor([[255]]), *caches), strict=True))
+    )
 
 
 class Whisper(nn.Module):
-    """A step of a decoder that attends to its cache and to what an encoder has heard."""
+    """A decoding step with attention to its cache and to the output of an encoder."""
 
     def __init__(self, width: int = 384, heads: int = 6, layers: int = 4) -> None:
         super().__init__()
@@ -307,10 +310,10 @@ class Whisper(nn.Module):
         return self.norms[-1](x) @ self.words.weight.T, torch.stack(new_keys), torch.stack(new_values)
 
 
-def whisper() -> Made:
+def whisper() -> Network:
     caches = {n: torch.randn(4, 1, 6, 100, 64) for n in ("keys", "values")}
     heard = {n: torch.randn(4, 1, 6, 1500, 64) for n in ("heard_keys", "heard_values")}
-    return Made(Whisper(), {"word": torch.tensor([[7]]), **caches, **heard})
+    return Network(Whisper(), {"word": torch.tensor([[7]]), **caches, **heard})
 
 
 class CRNN(nn.Module):
@@ -333,12 +336,12 @@ class CRNN(nn.Module):
         return functional.log_softmax(self.letters(self.read(columns)[0]), 2)
 
 
-def crnn() -> Made:
-    return Made(CRNN(), {"image": torch.randn(1, 1, 32, 160)})
+def crnn() -> Network:
+    return Network(CRNN(), {"image": torch.randn(1, 1, 32, 160)})
 
 
 class Sound(nn.Module):
-    """1-D convolutions with growing steps between their taps, gated."""
+    """Gated 1-D convolutions with growing dilation."""
 
     def __init__(self, width: int = 128) -> None:
         super().__init__()
@@ -359,12 +362,12 @@ class Sound(nn.Module):
         return self.last(torch.relu(x))
 
 
-def audio() -> Made:
-    return Made(Sound(), {"sound": torch.randn(1, 1, 16000)})
+def audio() -> Network:
+    return Network(Sound(), {"sound": torch.randn(1, 1, 16000)})
 
 
-def bert_int8() -> Made:
-    """With weights as bytes, and the rows that they are multiplied with as they come."""
+def bert_int8() -> Network:
+    """With int8 weights, and dynamically quantized activations."""
 
     def finish(model: onnx.ModelProto) -> None:
         changed(model, lambda path: quantize_dynamic(path, path, weight_type=QuantType.QInt8))
@@ -372,9 +375,9 @@ def bert_int8() -> Made:
     return replace(bert(), finish=finish, near=CODES)
 
 
-def resnet50_int8() -> Made:
-    """With convolutions of bytes, which give bytes."""
-    found = resnet50()
+def resnet50_int8() -> Network:
+    """With int8 convolutions."""
+    network = resnet50()
 
     def finish(model: onnx.ModelProto) -> None:
         changed(
@@ -382,18 +385,18 @@ def resnet50_int8() -> Made:
             lambda path: quantize_static(
                 path,
                 path,
-                Calls(calls_of(found)),
+                Calls(calls_of(network)),
                 QuantFormat.QDQ,
                 activation_type=QuantType.QUInt8,
                 per_channel=True,
             ),
         )
 
-    return replace(found, finish=finish, near=CODES)
+    return replace(network, finish=finish, near=CODES)
 
 
 class Calls(CalibrationDataReader):
-    """Shows calls of a model."""
+    """A calibration reader of calls."""
 
     def __init__(self, calls: list[dict[str, Any]]) -> None:
         self.left = calls
@@ -402,18 +405,18 @@ class Calls(CalibrationDataReader):
         return self.left.pop() if self.left else None
 
 
-def calls_of(found: Made, count: int = 2) -> list[dict[str, Any]]:
-    """Inputs of some calls."""
-    return [{n: another(x).numpy() for n, x in found.inputs.items()} for _ in range(count)]
+def calls_of(network: Network, count: int = 2) -> list[dict[str, Any]]:
+    """Random inputs of some calls."""
+    return [{n: another(x).numpy() for n, x in network.inputs.items()} for _ in range(count)]
 
 
 def another(x: Tensor) -> Tensor:
-    """Random numbers, or the same integers in another order: indices stay inside their tables."""
+    """Random numbers, or the same integers in another order: indices stay in range."""
     return torch.randn_like(x) if x.is_floating_point() else x.flatten()[torch.randperm(x.numel())].view_as(x)
 
 
 def changed(model: onnx.ModelProto, change: Callable[[str], object]) -> None:
-    """The model as what changes files makes of it."""
+    """The model after a function that changes files."""
     with TemporaryDirectory() as folder:
         path = str(Path(folder) / "model.onnx")
         onnx.save(model, path)
@@ -422,7 +425,7 @@ def changed(model: onnx.ModelProto, change: Callable[[str], object]) -> None:
         model.CopyFrom(onnx.load(path))
 
 
-MODELS: dict[str, Callable[[], Made]] = {
+MODELS: dict[str, Callable[[], Network]] = {
     f.__name__: f
     for f in (
         *(resnet50, mobilenet, efficientnet, vit, bert, unet, yolo, lstm, gru, whisper, llama, crnn, audio),
@@ -431,56 +434,56 @@ MODELS: dict[str, Callable[[], Made]] = {
 }
 
 
-def made(name: str) -> Made:
-    """A model with the weights that it always has."""
+def network_of(name: str) -> Network:
+    """A model with fixed weights."""
     torch.manual_seed(0)
-    found = MODELS[name]()
-    found.module.eval()
-    return found
+    network = MODELS[name]()
+    network.module.eval()
+    return network
 
 
 def export(name: str, folder: Path) -> None:
-    """Write a model, what it is called with, and how much it computes."""
-    found = made(name)
+    """Write a model, its inputs and its figures."""
+    network = network_of(name)
     path = folder / f"{name}.onnx"
-    write(found, path)
-    if found.finish is not None:
+    write(network, path)
+    if network.finish is not None:
         model = onnx.load(path)
-        found.finish(model)
+        network.finish(model)
         onnx.save(model, path)
-    arrays: dict[str, Any] = {n: x.numpy() for n, x in found.inputs.items()}  # Any: as savez takes them
+    arrays: dict[str, Any] = {n: x.numpy() for n, x in network.inputs.items()}  # Any: as savez takes them
     np.savez(folder / f"{name}.npz", **arrays)
     facts = {
-        "flops": flops_of(found),
-        "bytes": bytes_of(found),
-        "finished": found.finish is not None,
-        "near": found.near,
+        "flops": flops_of(network),
+        "bytes": bytes_of(network),
+        "finished": network.finish is not None,
+        "near": network.near,
     }
     (folder / f"{name}.json").write_text(json.dumps(facts))
 
 
-def write(found: Made, path: Path) -> None:
+def write(network: Network, path: Path) -> None:
     """Write the module to an ONNX file; outputs are y0, y1, ..."""
     with torch.no_grad():
-        given = found.module(*found.inputs.values())
-    outputs = [f"y{i}" for i in range(len(given) if isinstance(given, tuple) else 1)]
+        results = network.module(*network.inputs.values())
+    outputs = [f"y{i}" for i in range(len(results) if isinstance(results, tuple) else 1)]
     torch.onnx.export(
-        found.module, tuple(found.inputs.values()), str(path), input_names=list(found.inputs),
+        network.module, tuple(network.inputs.values()), str(path), input_names=list(network.inputs),
         output_names=outputs, opset_version=OPSET, dynamo=False,
     )  # fmt: skip
 
 
-def flops_of(found: Made) -> int:
-    """Multiplications and additions of a call. PyTorch's counter does not know attention on processors, but
-    the products that it is made of."""
+def flops_of(network: Network) -> int:
+    """Multiplications and additions of a call. On a CPU, PyTorch's counter knows attention only as its
+    products."""
     whole = sdpa_kernel(SDPBackend.MATH)
     with torch.no_grad(), whole, FlopCounterMode(display=False) as counter:
-        found.module(*found.inputs.values())
-    return int(counter.get_total_flops()) + _recurrent(found)
+        network.module(*network.inputs.values())
+    return int(counter.get_total_flops()) + _recurrent(network)
 
 
-def _recurrent(found: Made) -> int:
-    """Multiplications and additions of recurrent cells, of which PyTorch's counter knows nothing."""
+def _recurrent(network: Network) -> int:
+    """Multiplications and additions of recurrent cells, which PyTorch's counter ignores."""
     total = 0
 
     def count(cell: nn.RNNBase, args: tuple[Tensor, ...], result: object) -> None:
@@ -489,20 +492,20 @@ def _recurrent(found: Made) -> int:
         total += 2 * turns * sum(w.numel() for n, w in cell.named_parameters() if "weight" in n)
 
     hooks = [
-        cell.register_forward_hook(count) for cell in found.module.modules() if isinstance(cell, nn.RNNBase)
+        cell.register_forward_hook(count) for cell in network.module.modules() if isinstance(cell, nn.RNNBase)
     ]
     with torch.no_grad():
-        found.module(*found.inputs.values())
+        network.module(*network.inputs.values())
     for hook in hooks:
         hook.remove()
     return total
 
 
-def bytes_of(found: Made) -> int:
-    """Those of weights and inputs; tables of words are read in a few places."""
-    tables = {id(m.weight) for m in found.module.modules() if isinstance(m, nn.Embedding)}
-    weights = (p for p in found.module.parameters() if id(p) not in tables)
-    return sum(x.numel() * x.element_size() for x in (*weights, *found.inputs.values()))
+def bytes_of(network: Network) -> int:
+    """Bytes of weights and inputs, without embedding tables, of which few rows are read."""
+    tables = {id(m.weight) for m in network.module.modules() if isinstance(m, nn.Embedding)}
+    weights = (p for p in network.module.parameters() if id(p) not in tables)
+    return sum(x.numel() * x.element_size() for x in (*weights, *network.inputs.values()))
 
 
 def main(folder: str, *names: str) -> None:

@@ -1,4 +1,4 @@
-"""How each program is asked for a model, from its file to its numbers."""
+"""How each program loads a model, from a file to a callable."""
 
 from __future__ import annotations
 
@@ -21,34 +21,35 @@ Given: TypeAlias = Mapping[str, Array]
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program: its package, and what loads a model by a module, which is imported before time is taken."""
+    """A program: its package, its module, which is imported before timing, and the function that loads a
+    model."""
 
     name: str
     package: str
     module: str
     load: Callable[[Any, Path, Given, int], Way]  # Any: the module
 
-    def ready(self, path: Path, given: Given, threads: int) -> tuple[Way, ...]:
-        """A model, loaded."""
-        return (self.load(importlib.import_module(self.module), path, given, threads),)
+    def ready(self, path: Path, inputs: Given, threads: int) -> tuple[Way, ...]:
+        """The loaded model."""
+        return (self.load(importlib.import_module(self.module), path, inputs, threads),)
 
 
-def anyrt(trt: Any, path: Path, given: Given, threads: int) -> Way:  # Any: as in `Program`
-    """An engine built of the file."""
-    return bound(*engine_of(trt, path, threads), given)
+def anyrt(trt: Any, path: Path, inputs: Given, threads: int) -> Way:  # Any: as in `Program`
+    """An engine that is built from the file."""
+    return bound(*engine_of(trt, path, threads), inputs)
 
 
-def bound(engine: Any, context: Any, given: Given) -> Way:  # Any: of the public API
-    """An engine on memory of its own; `run` gives arrays where data decide how large outputs are."""
+def bound(engine: Any, context: Any, inputs: Given) -> Way:  # Any: of the public API
+    """An engine on memory of its own; with data-dependent shapes, `run` returns arrays."""
     shapes = {n: tuple(engine.get_tensor_shape(n)) for n in engine}
     if any(-1 in s for s in shapes.values()):
-        call = Kept(partial(engine.run, **given))
+        call = Kept(partial(engine.run, **inputs))
         return Way("", call, lambda: tuple(map(np.asarray, _dictionary(call).values())))
     arrays = {n: np.zeros(s, dtype_of(engine, n)) for n, s in shapes.items()}
-    for name, x in given.items():
+    for name, x in inputs.items():
         arrays[name][...] = x
     run = bind(context, arrays)
-    return Way("", run, lambda: tuple(x for name, x in arrays.items() if name not in given))
+    return Way("", run, lambda: tuple(x for name, x in arrays.items() if name not in inputs))
 
 
 def engine_of(trt: Any, path: Path, threads: int) -> tuple[Any, Any]:  # Any: as in `Program`
@@ -65,43 +66,43 @@ def _dictionary(call: Kept) -> dict[str, Any]:  # Any: arrays
     return call.value
 
 
-def ort(peer: Any, path: Path, given: Given, threads: int) -> Way:  # Any: as in `Program`
-    """A session with bound inputs; outputs are bound to memory that it makes."""
-    return peer.bound("", Model(str(path), given, counted=True), threads)
+def ort(peer: Any, path: Path, inputs: Given, threads: int) -> Way:  # Any: as in `Program`
+    """A session with bound inputs; ONNX Runtime allocates the outputs."""
+    return peer.bound("", Model(str(path), inputs, counted=True), threads)
 
 
 def openvino(
-    peer: Any, path: Path, given: Given, threads: int, precision: str = "f32"
+    peer: Any, path: Path, inputs: Given, threads: int, precision: str = "f32"
 ) -> Way:  # Any: as in `Program`
     """A request with its inputs set, in float32 or another precision."""
-    return peer.bound("", Model(str(path), given, counted=True, precision=precision), threads)
+    return peer.bound("", Model(str(path), inputs, counted=True, precision=precision), threads)
 
 
-def torch(module: Any, path: Path, given: Given, threads: int) -> Way:  # Any: as in `Program`
+def torch(module: Any, path: Path, inputs: Given, threads: int) -> Way:  # Any: as in `Program`
     """The module itself."""
-    return called(module, _unfinished(path), given, threads, lambda x: x)
+    return called(module, _unfinished(path), inputs, threads, lambda x: x)
 
 
-def compiled(module: Any, path: Path, given: Given, threads: int) -> Way:  # Any: as in `Program`
+def compiled(module: Any, path: Path, inputs: Given, threads: int) -> Way:  # Any: as in `Program`
     """The module, compiled by torch.compile."""
-    return called(module, _unfinished(path), given, threads, partial(module.compile, dynamic=False))
+    return called(module, _unfinished(path), inputs, threads, partial(module.compile, dynamic=False))
 
 
 def _unfinished(path: Path) -> Any:  # Any: a module
-    found = importlib.import_module("benchmarks.models.networks").made(path.stem)
-    if found.finish is not None:
+    network = importlib.import_module("benchmarks.models.networks").network_of(path.stem)
+    if network.finish is not None:
         raise Cannot("has no suppression of boxes")
-    return found.module
+    return network.module
 
 
 def called(
-    module: Any, network: Any, given: Given, threads: int, change: Callable[[Any], Any]
+    module: Any, network: Any, inputs: Given, threads: int, change: Callable[[Any], Any]
 ) -> Way:  # Any: modules
-    """What `change` makes of a network, called with inputs of its parameters' type."""
+    """A network after `change`, called with inputs of its parameters' type."""
     module.set_grad_enabled(False)
     module.set_num_threads(threads)
     dtype = next(iter(network.parameters())).dtype
-    tensors = (module.from_numpy(x.copy()) for x in given.values())
+    tensors = (module.from_numpy(x.copy()) for x in inputs.values())
     call = Kept(partial(change(network), *(x.to(dtype) if x.is_floating_point() else x for x in tensors)))
     return Way("", call, lambda: _arrays(module, call))
 

@@ -1,4 +1,4 @@
-"""Tables of whole models: every program, where ours spends its time; and the document of them."""
+"""Tables of whole models: every program, the time of our kernels; and their document."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ int8 have them, may get below it. Kernels in loops are told together, without th
 PAGE = Page(HEAD, HOW)
 
 
-def lead(found: Measured) -> float | None:
-    """How many times as fast as the best other program ours is; None where either is missing."""
-    mine, best = _ours(found), _best(found)
+def lead(model: Measured) -> float | None:
+    """The best other program's time divided by ours; None if either is missing."""
+    mine, best = _ours(model), _best(model)
     return best.minimum / mine.minimum if mine and best else None
 
 
 def tables(rows: Sequence[Measured]) -> list[Table]:
-    """Everything."""
+    """All tables."""
     return [_standing(rows), _latencies(rows), _loads(rows), *(_worst(r) for r in rows if r.kernels)]
 
 
-def _ours(found: Measured) -> Timed | None:
-    return next((t for t in found.timed if t.program == OURS), None)
+def _ours(model: Measured) -> Timed | None:
+    return next((t for t in model.timed if t.program == OURS), None)
 
 
-def _best(found: Measured) -> Timed | None:
-    return min((t for t in found.timed if t.program != OURS), key=lambda t: t.minimum, default=None)
+def _best(model: Measured) -> Timed | None:
+    return min((t for t in model.timed if t.program != OURS), key=lambda t: t.minimum, default=None)
 
 
 def _standing(rows: Sequence[Measured]) -> Table:
@@ -60,13 +60,13 @@ def _standing(rows: Sequence[Measured]) -> Table:
     return Table(f"Models, {threads} threads", columns, tuple(map(_stand, rows)), note)
 
 
-def _stand(found: Measured) -> tuple[str, ...]:
-    mine, best, ratio = _ours(found), _best(found), lead(found)
-    least = found.least_us(found.flops, found.bytes)
+def _stand(model: Measured) -> tuple[str, ...]:
+    mine, best, ratio = _ours(model), _best(model), lead(model)
+    least = model.least_us(model.flops, model.bytes)
     return (
-        *(found.model, digits(found.flops / 1e9), digits(found.bytes / 1e6), str(len(found.kernels) or "")),
+        *(model.model, digits(model.flops / 1e9), digits(model.bytes / 1e6), str(len(model.kernels) or "")),
         digits(least / 1e3),
-        *((ms(mine.minimum), f"{least / mine.minimum:.0%}") if mine else (_why(found, OURS), "")),
+        *((ms(mine.minimum), f"{least / mine.minimum:.0%}") if mine else (_why(model, OURS), "")),
         *((best.program, ms(best.minimum)) if best else ("", "")),
         digits(ratio) if ratio else "",
     )
@@ -78,9 +78,9 @@ def _latencies(rows: Sequence[Measured]) -> Table:
     return Table("Latency", ("model", *PROGRAMS), lines, note)
 
 
-def _cell(found: Measured, program: str) -> str:
-    timed = next((t for t in found.timed if t.program == program), None)
-    return f"{ms(timed.median)}, {ms(timed.late)}" if timed else _why(found, program)
+def _cell(model: Measured, program: str) -> str:
+    timed = next((t for t in model.timed if t.program == program), None)
+    return f"{ms(timed.median)}, {ms(timed.late)}" if timed else _why(model, program)
 
 
 def _loads(rows: Sequence[Measured]) -> Table:
@@ -90,27 +90,27 @@ def _loads(rows: Sequence[Measured]) -> Table:
     return Table("Loading", columns, lines, note)
 
 
-def _load(found: Measured, program: str) -> str:
-    timed = next((t for t in found.timed if t.program == program), None)
+def _load(model: Measured, program: str) -> str:
+    timed = next((t for t in model.timed if t.program == program), None)
     if timed is None or timed.load_s is None or timed.resident_mb is None:
-        return _why(found, program)
+        return _why(model, program)
     return f"{timed.load_s:.2f} s, {timed.resident_mb:.0f} MB"
 
 
-def _worst(found: Measured) -> Table:
-    total = sum(k.microseconds for k in found.kernels)
-    least = sum(found.least_us(k.flops, k.bytes) for k in found.kernels)
+def _worst(model: Measured) -> Table:
+    total = sum(k.microseconds for k in model.kernels)
+    least = sum(model.least_us(k.flops, k.bytes) for k in model.kernels)
     note = (
-        f"{len(found.kernels)} kernels, one by one {ms(total)} ms, of which {least / total:.0%} is the "
+        f"{len(model.kernels)} kernels, one by one {ms(total)} ms, of which {least / total:.0%} is the "
         f"limit of each; the {WORST} that lose most time by it."
     )
     columns = ("kernel", "µs", "of all", "MFLOP", "kB", "limit µs", "of the limit")
-    return Table(f"Kernels of {found.model}", columns, tuple(_kernels(found, total)), note)
+    return Table(f"Kernels of {model.model}", columns, tuple(_kernels(model, total)), note)
 
 
-def _kernels(found: Measured, total: float) -> Iterator[tuple[str, ...]]:
-    limits = {k: found.least_us(k.flops, k.bytes) for k in found.kernels}
-    for k in sorted(found.kernels, key=lambda k: limits[k] - k.microseconds)[:WORST]:
+def _kernels(model: Measured, total: float) -> Iterator[tuple[str, ...]]:
+    limits = {k: model.least_us(k.flops, k.bytes) for k in model.kernels}
+    for k in sorted(model.kernels, key=lambda k: limits[k] - k.microseconds)[:WORST]:
         yield (
             *(k.name.replace("|", "/"), digits(k.microseconds), f"{k.microseconds / total:.0%}"),
             *(digits(k.flops / 1e6), digits(k.bytes / 1e3), digits(limits[k])),
@@ -118,5 +118,5 @@ def _kernels(found: Measured, total: float) -> Iterator[tuple[str, ...]]:
         )
 
 
-def _why(found: Measured, program: str) -> str:
-    return in_a_word(found.left_out.get(program, ""))
+def _why(model: Measured, program: str) -> str:
+    return in_a_word(model.left_out.get(program, ""))

@@ -1,4 +1,4 @@
-"""The processes that measure: one for a program alone, which loads a model, one for all programs in turn.
+"""The measuring processes: one for each program alone, which loads a model, one for all programs in turn.
 
 python -m benchmarks.models.session alone PROGRAM MODEL FOLDER THREADS
 python -m benchmarks.models.session together MODEL FOLDER THREADS RUNS
@@ -46,8 +46,8 @@ TIMEOUT = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """A program on a model: microseconds, how far its outputs are from those of the first program, seconds
-    to load the model (None: not measured), and megabytes that the process has more afterwards."""
+    """A program on a model: microseconds, the error relative to the outputs of the first program, seconds to
+    load the model (None: not measured), and the growth of memory in megabytes."""
 
     program: str
     median: float
@@ -61,8 +61,8 @@ class Timed:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A model: what it computes and reads, the machine's pace (of flops and bytes in a microsecond), each
-    program, why others are missing, and each kernel of ours."""
+    """A model: its flops and bytes, the machine's flops and bytes per microsecond, each program, why others
+    are missing, and each of our kernels."""
 
     model: str
     threads: int
@@ -76,26 +76,26 @@ class Measured:
     first_load_s: float = 0.0
 
     def least_us(self, flops: float, moved: float) -> float:
-        """What computing and moving so much takes at least."""
+        """The least microseconds for so many flops and bytes."""
         return max(flops / self.flops_per_us, moved / self.bytes_per_us)
 
 
 def measure_model(model: str, folder: Path, threads: int, programs: list[str], runs: int) -> Measured:
-    """A model by each program alone, and by all in turn."""
+    """A model by each program alone, then by all in turn."""
     with tempfile.TemporaryDirectory() as cache_folder:
         os.environ["ANYRT_CACHE_DIR"] = cache_folder
         first = child(__name__, "alone", OURS, model, folder, threads)
         loads = {p: child(__name__, "alone", p, model, folder, threads) for p in programs}
-        found = child(__name__, "together", model, folder, threads, runs, ",".join(programs))
-    if "failed" in found:
-        raise SystemExit(f"{model}: {found['failed']}")
-    for timed in found["timed"]:
+        outcome = child(__name__, "together", model, folder, threads, runs, ",".join(programs))
+    if "failed" in outcome:
+        raise SystemExit(f"{model}: {outcome['failed']}")
+    for timed in outcome["timed"]:
         timed |= {k: v for k, v in loads[timed["program"]].items() if k != "failed"}
-    return parse(Measured, found | {"first_load_s": first.get("load_s", 0.0)})
+    return parse(Measured, outcome | {"first_load_s": first.get("load_s", 0.0)})
 
 
 def child(module: str, *words: object) -> dict[str, Any]:  # Any: as JSON has them
-    """What a process prints in the last line of its output; `failed` says why it printed nothing."""
+    """The last line that a process prints; `failed`: why it printed none."""
     command = [sys.executable, "-m", module, *map(str, words)]
     try:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT, check=False)
@@ -104,18 +104,18 @@ def child(module: str, *words: object) -> dict[str, Any]:  # Any: as JSON has th
     lines = done.stdout.splitlines()
     if done.returncode or not lines:
         return {"failed": (done.stderr.splitlines() or ["ended"])[-1][:200]}
-    found: dict[str, Any] = json.loads(lines[-1])
-    return found
+    outcome: dict[str, Any] = json.loads(lines[-1])
+    return outcome
 
 
 def alone(program: str, model: str, folder: str, threads: str) -> dict[str, float]:
-    """How long loading takes, and how much memory a loaded model keeps, after a run."""
+    """Seconds to load a model, and the memory that it occupies after a run."""
     limit_threads(int(threads))
     module = import_module(PROGRAMS[program].module)
-    given = inputs(model, Path(folder))
+    arrays = inputs(model, Path(folder))
     gc.collect()
     before, begin = status_kb("VmRSS"), time.perf_counter()
-    ready = PROGRAMS[program].load(module, Path(folder) / f"{model}.onnx", given, int(threads))
+    ready = PROGRAMS[program].load(module, Path(folder) / f"{model}.onnx", arrays, int(threads))
     if program == "torch.compile":  # it compiles when it is called
         ready.run()
     seconds = time.perf_counter() - begin
@@ -125,14 +125,14 @@ def alone(program: str, model: str, folder: str, threads: str) -> dict[str, floa
 
 
 def together(model: str, folder: str, threads: str, runs: str, programs: str) -> dict[str, Any]:  # Any: JSON
-    """All programs in turn."""
+    """Times of all programs, which run in turn."""
     limit_threads(int(threads))
     effort, path = Effort(runs=int(runs)), Path(folder) / f"{model}.onnx"
     facts = json.loads((Path(folder) / f"{model}.json").read_text())
-    given, race = inputs(model, Path(folder)), Race[float]()
+    arrays, race = inputs(model, Path(folder)), Race[float]()
     judge = _judge(facts["near"])
     for name in programs.split(","):
-        race.add(name, partial(PROGRAMS[name].ready, path, given, int(threads)), judge)
+        race.add(name, partial(PROGRAMS[name].ready, path, arrays, int(threads)), judge)
     times, _ = race.measured(effort, Probe(int(threads), effort.patience_s))
     paces = pace(int(threads))
     timed = tuple(
@@ -142,56 +142,56 @@ def together(model: str, folder: str, threads: str, runs: str, programs: str) ->
     return asdict(
         Measured(
             model, int(threads), facts["flops"], facts["bytes"], *paces, timed, race.left_out,
-            tuple(_kernels(path, given, int(threads))),
+            tuple(_kernels(path, arrays, int(threads))),
         )
     )  # fmt: skip
 
 
 def inputs(model: str, folder: Path) -> dict[str, Array]:
-    """What a model is called with."""
+    """The inputs of a model."""
     return read_arrays(folder / f"{model}.npz")
 
 
 def _judge(near: float) -> Judge[float]:
-    """Right are outputs that are `near` those of the first program."""
+    """Outputs are right if they are within `near` of those of the first program."""
     first = list[list[Array]]()
 
-    def judge(found: tuple[Array, ...]) -> tuple[float, str]:
+    def judge(results: tuple[Array, ...]) -> tuple[float, str]:
         if not first:
-            first.append([x.copy() for x in found])
-        error = _distance(found, first[0])
+            first.append([x.copy() for x in results])
+        error = _distance(results, first[0])
         return error, "" if error <= near else f"wrong: by {error:.3g}"
 
     return judge
 
 
-def _distance(found: Sequence[Array], wanted: Sequence[Array]) -> float:
-    """The largest difference, as a part of the largest magnitude of an output; infinite for other shapes."""
-    if [x.shape for x in found] != [y.shape for y in wanted]:
+def _distance(results: Sequence[Array], expected: Sequence[Array]) -> float:
+    """The largest difference as a part of the largest magnitude of an output; infinite for other shapes."""
+    if [x.shape for x in results] != [y.shape for y in expected]:
         return float("inf")
     pairs = [
-        (x.astype(np.float64), y.astype(np.float64)) for x, y in zip(found, wanted, strict=True) if x.size
+        (x.astype(np.float64), y.astype(np.float64)) for x, y in zip(results, expected, strict=True) if x.size
     ]
     return max((float(np.abs(x - y).max() / max(np.abs(y).max(), 1e-30)) for x, y in pairs), default=0.0)
 
 
 @cache
 def pace(threads: int) -> tuple[float, float]:
-    """Flops, and bytes read and written, that the machine manages in a microsecond."""
+    """(flops, bytes read) of the machine in a microsecond."""
     moving = min(once(w.run) for w in limit.ways(MEASURED_BYTES, 64, threads)[:-1])
     return flops_per_us(threads, Element.F32), MEASURED_BYTES / moving / 1e6
 
 
 @cache
 def flops_per_us(threads: int, dtype: Element) -> float:
-    """Multiplications and additions of a type; what a unit for whole tiles could do is no limit."""
+    """Flops of the machine in a microsecond, without tile units, which are no limit."""
     loops = [w for w in peaks.ways(MEASURED_FLOPS, dtype, threads) if w.label != peaks.TILE_PEAK]
     return MEASURED_FLOPS / min(once(w.run) for w in loops * TRIES) / 1e6
 
 
-def _kernels(path: Path, given: dict[str, Array], threads: int) -> Iterator[KernelTime]:
+def _kernels(path: Path, arrays: dict[str, Array], threads: int) -> Iterator[KernelTime]:
     engine, context = engine_of(anyrt, path, threads)
-    way = bound(engine, context, given)
+    way = bound(engine, context, arrays)
     if not isinstance(way.run, Kept):  # outputs of data-dependent shapes have no memory that could be bound
         yield from kernels(engine, context)
 

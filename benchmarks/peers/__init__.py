@@ -50,7 +50,7 @@ class Task:
     matter."""
 
     case: Any  # Any: of a language, which its own modules know
-    given: Mapping[str, Array]
+    inputs: Mapping[str, Array]
     outputs: tuple[Array, ...]
     threads: int
 
@@ -68,7 +68,7 @@ class Model:
     """
 
     text: bytes | str
-    given: Mapping[str, Array]
+    inputs: Mapping[str, Array]
     outputs: tuple[Array, ...] = ()
     counted: bool = False
     read: Callable[[Array], Array] = lambda y: y

@@ -38,7 +38,7 @@ def prepare(task: Task) -> tuple[Way, ...]:
 def plain(task: Task) -> tuple[Way, ...]:
     """engine.run(x=array)."""
     engine = engine_of(_plan(task)[0])
-    call = Kept(partial(engine.run, **task.given))
+    call = Kept(partial(engine.run, **task.inputs))
     return (Way("plain", call.function, partial(_last, call)),)
 
 
@@ -56,14 +56,14 @@ def described(task: Task, label: str = "", sizes: Mapping[str, Sequence[Shape]] 
     if label == UNTILED:
         config.winograd = "off"
     sizes = sizes or (language.sizes(task.case) if label == DYNAMIC else {})
-    given = {name: _input(network, name, x, sizes) for name, x in task.given.items()}
+    tensors = {name: _input(network, name, x, sizes) for name, x in task.inputs.items()}
     if sizes:
         profile = builder.create_optimization_profile()
         for name, shapes in sizes.items():
             if len(set(shapes)) > 1:
                 profile.set_shape(name, *shapes)
         config.add_optimization_profile(profile)
-    for name, y in language.add(network, task, given).items():
+    for name, y in language.add(network, task, tensors).items():
         y.name = name
         network.mark_output(y)
     return builder, network, config
@@ -111,14 +111,16 @@ def bound(task: Task, plan: object, label: str, facts: Facts = ()) -> Way:
     engine = engine_of(plan)
     context = engine.create_execution_context()
     assert context is not None, f"{task.case.name}: no context"
-    held = {name: packed(x) for name, x in task.given.items()}
-    for name, x in task.given.items():
+    held = {name: packed(x) for name, x in task.inputs.items()}
+    for name, x in task.inputs.items():
         if -1 in engine.get_tensor_shape(name):
             assert context.set_input_shape(name, x.shape), f"{task.case.name}: {x.shape} is refused"
     names = [name for name in engine if name not in held]
     counted = any(-1 in context.get_tensor_shape(name) for name in names)
-    made = [_room(context, name) if counted else room(y) for name, y in zip(names, task.outputs, strict=True)]
-    outs = dict(zip(names, made, strict=True))
+    arrays = [
+        _room(context, name) if counted else room(y) for name, y in zip(names, task.outputs, strict=True)
+    ]
+    outs = dict(zip(names, arrays, strict=True))
     for name, out in outs.items():
         size = context.get_max_output_size(name)
         assert size <= out.nbytes, (
@@ -159,16 +161,16 @@ def _counted(
 ) -> tuple[Array, ...]:  # Any: a context
     """What a run finds, of sizes that it decides: one more run, as an allocator would be asked in every one
     that is measured."""
-    told = _Shapes(outs)
+    allocator = _Shapes(outs)
     for name in outs:
-        context.set_output_allocator(name, told)
+        context.set_output_allocator(name, allocator)
     context.execute_async_v3(0)
     for name, out in outs.items():
         context.set_output_allocator(name, None)
         context.set_tensor_address(name, out.ctypes.data)
     return tuple(
         x[: prod(shape) * y.itemsize].view(y.dtype).reshape(shape)
-        for x, y, shape in zip(outs.values(), like, told.shapes.values(), strict=True)
+        for x, y, shape in zip(outs.values(), like, allocator.shapes.values(), strict=True)
     )
 
 

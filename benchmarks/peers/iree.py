@@ -26,7 +26,7 @@ def prepare(task: Task) -> tuple[Way, ...]:
     """Compiled; resizes by gathering, since as matrix products they take seconds."""
     if all(isinstance(s, Reshape) for s in task.case.steps):
         raise Cannot("gives its input back, and copies nothing")
-    return (_way(whole(task.case), task.given["x"], task.threads),)
+    return (_way(whole(task.case), task.inputs["x"], task.threads),)
 
 
 def _way(function: Run, x: Array, threads: int) -> Way:
@@ -51,13 +51,13 @@ def _config(threads: int) -> Any:  # Any: IREE's classes publish no types
 def _bound(context: Any, x: Array, config: Any) -> Callable[[], object]:  # Any: see above
     """Below the Python layer that looks at arguments in each call."""
     entry = context.modules["jit_run"]["main"].vm_function
-    given = runtime.VmVariantList(1)
-    given.push_ref(runtime.asdevicearray(config.device, x)._buffer_view)
+    operands = runtime.VmVariantList(1)
+    operands.push_ref(runtime.asdevicearray(config.device, x)._buffer_view)
     invoke = context.vm_context.invoke
 
     def call() -> object:
         taken = runtime.VmVariantList(1)
-        invoke(entry, given, taken)
+        invoke(entry, operands, taken)
         return taken
 
     return call

@@ -18,25 +18,25 @@ jax.config.update("jax_cpu_enable_async_dispatch", False)  # a call returns when
 
 def prepare(task: Task) -> tuple[Way, ...]:
     """Compiled; resizes in both forms. XLA takes as many threads as the process may use processors."""
-    case, given = task.case, jax.device_put(task.given["x"])
+    case, x = task.case, jax.device_put(task.inputs["x"])
     forms: list[tuple[str, Run]] = [("", whole(case))]
     if has_library_resize(case):
         forms.append(("image.resize", whole(case, RESIZING)))
-    return tuple(_way(label, f, given, case.result) for label, f in forms)
+    return tuple(_way(label, f, x, case.result) for label, f in forms)
 
 
-def _way(label: str, function: Run, given: jax.Array, result: Tensor) -> Way:
+def _way(label: str, function: Run, x: jax.Array, result: Tensor) -> Way:
     def into(a: jax.Array, b: jax.Array) -> jax.Array:
         return function(a)
 
     compiled = jax.jit(into, donate_argnums=1, keep_unused=True)
-    last = [compiled(given, jax.device_put(np.zeros(result.shape, result.dtype.numpy)))]
-    return Way(label, _call(compiled, given, last), lambda: (np.asarray(last[0]).copy(),))
+    last = [compiled(x, jax.device_put(np.zeros(result.shape, result.dtype.numpy)))]
+    return Way(label, _call(compiled, x, last), lambda: (np.asarray(last[0]).copy(),))
 
 
-def _call(compiled: Callable[..., jax.Array], given: jax.Array, last: list[jax.Array]) -> Callable[[], None]:
+def _call(compiled: Callable[..., jax.Array], x: jax.Array, last: list[jax.Array]) -> Callable[[], None]:
     def run() -> None:
-        last[0] = compiled(given, last[0]).block_until_ready()
+        last[0] = compiled(x, last[0]).block_until_ready()
 
     return run
 

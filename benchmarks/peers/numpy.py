@@ -33,7 +33,7 @@ LIBRARY = Library(
 
 def prepare(task: Task) -> tuple[Way, ...]:
     """The steps one after the other, the last copied to the output unless it is there already."""
-    case, x = task.case, task.given["x"]
+    case, x = task.case, task.inputs["x"]
     out = aligned(case.result)
     whole = chained(filling(case, LIBRARY, out))
     is_half = case.input.dtype.is_float and case.input.dtype is not Element.F32

@@ -21,7 +21,7 @@ PHOTO = {steps.Cast, steps.Resize, steps.Scale, steps.Transpose}  # the steps of
 
 def prepare(task: Task) -> tuple[Way, ...]:
     """By the form of the case."""
-    case, x = task.case, task.given["x"]
+    case, x = task.case, task.inputs["x"]
     cv2.setNumThreads(task.threads)
     out = aligned(case.result)
     run = _photo(case, x, out) if len(case.steps) > 1 else _single(case, x, out)

@@ -33,7 +33,7 @@ def prepare(task: Task) -> tuple[Way, ...]:
 def plain(task: Task) -> tuple[Way, ...]:
     """The compiled model called with an array."""
     call = partial(
-        _compiled(task.translated("onnx_model").models(task)[""](), task.threads), *task.given.values()
+        _compiled(task.translated("onnx_model").models(task)[""](), task.threads), *task.inputs.values()
     )
     return (Way("plain", call, lambda: tuple(call().values())),)
 
@@ -44,9 +44,9 @@ def bound(label: str, model: Model, threads: int) -> Way:
     compiled = _compiled(model, threads)
     facts = (("build_s", time.perf_counter() - start),)
     request = compiled.create_infer_request()
-    held = {name: packed(x) for name, x in model.given.items()}
+    held = {name: packed(x) for name, x in model.inputs.items()}
     for port in compiled.inputs:
-        request.set_tensor(port, _tensor(held[port.any_name], model.given[port.any_name]))
+        request.set_tensor(port, _tensor(held[port.any_name], model.inputs[port.any_name]))
     outs = () if model.counted else tuple(map(room, model.outputs))
     for i, (out, y) in enumerate(zip(outs, model.outputs, strict=False)):
         request.set_output_tensor(i, _tensor(out, y))

@@ -32,7 +32,7 @@ def prepare(task: Task) -> tuple[Way, ...]:
 def plain(task: Task) -> tuple[Way, ...]:
     """session.run with arrays."""
     call = partial(
-        _session(task.translated("onnx_model").models(task)[""](), task.threads).run, None, task.given
+        _session(task.translated("onnx_model").models(task)[""](), task.threads).run, None, task.inputs
     )
     return (Way("plain", call, lambda: tuple(call())),)
 
@@ -43,8 +43,8 @@ def bound(label: str, model: Model, threads: int) -> Way:
     session = _session(model, threads)
     facts = (("build_s", time.perf_counter() - start),)
     binding, outs = session.io_binding(), () if model.counted else tuple(map(room, model.outputs))
-    held = {name: packed(x) for name, x in model.given.items()}
-    for name, x in model.given.items():
+    held = {name: packed(x) for name, x in model.inputs.items()}
+    for name, x in model.inputs.items():
         binding.bind_input(name, "cpu", 0, dtype_of(x), x.shape, held[name].ctypes.data)
     for i, output in enumerate(session.get_outputs()):
         y = None if model.counted else model.outputs[i]
@@ -56,8 +56,8 @@ def bound(label: str, model: Model, threads: int) -> Way:
 
 def _results(binding: Any, model: Model, outs: tuple[Array, ...], held: object) -> tuple[Array, ...]:
     """held: what must live as long as the way. It makes memory itself for what it counts."""
-    found = tuple(binding.copy_outputs_to_cpu()) if model.counted else fetched(outs, model.outputs)
-    return tuple(map(model.read, found))
+    results = tuple(binding.copy_outputs_to_cpu()) if model.counted else fetched(outs, model.outputs)
+    return tuple(map(model.read, results))
 
 
 def _session(model: Model, threads: int) -> ort.InferenceSession:

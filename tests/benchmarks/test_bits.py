@@ -91,13 +91,13 @@ def test_engines_of_products_give_what_float64_gives(saved, form):
     plan.write_bytes(session.plan_of(entry, saved, 1))
     ready = session.load(entry, saved, plan, saved.inputs(), 1)
     ready.run()
-    assert distance(ready.result(), saved.wanted(form)).cosine >= least_cosine(entry)
+    assert distance(ready.result(), saved.expected(form)).cosine >= least_cosine(entry)
 
 
 def test_onnx_runtime_reads_the_codes_as_we_do(saved):
     ort = pytest.importorskip("onnxruntime")
     model = ort.InferenceSession(saved.of(Form.I4), providers=["CPUExecutionProvider"])
-    assert distance(model.run(None, saved.inputs()), saved.wanted(Form.I4)).cosine > 0.99999
+    assert distance(model.run(None, saved.inputs()), saved.expected(Form.I4)).cosine > 0.99999
 
 
 def test_a_built_engine_reports_its_bytes_and_products(saved):

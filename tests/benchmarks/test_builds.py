@@ -17,7 +17,7 @@ from benchmarks import __main__ as cli
 from benchmarks import build_session, building, builds, clock, networks, random_graphs, random_networks
 from benchmarks.build_session import Order
 from benchmarks.building import ACTIONS, FORMS
-from benchmarks.builds import ROWS, Built, Kind, Row, faults, tables, wanted
+from benchmarks.builds import ROWS, Built, Kind, Row, faults, requirement, tables
 from benchmarks.jobs import Job, Outcome, Part
 from benchmarks.random_graphs import Seeded
 from benchmarks.record import parse
@@ -128,9 +128,9 @@ def test_faults_name_what_is_missing():
 
 
 def test_goals_are_shown():
-    assert wanted(LIMITED) == "≤ 0.500 s, 600 MB, 1.15 × the parts"
-    assert wanted(Row(Kind.AGAIN, "mixed", 10, cpu_s=0.5)) == "≤ 0.500 s, no LLVM"
-    assert wanted(Row(Kind.WEIGHTS, "weights", 1, wall_s=0.01)) == "≤ 0.0100 s of wall"
+    assert requirement(LIMITED) == "≤ 0.500 s, 600 MB, 1.15 × the parts"
+    assert requirement(Row(Kind.AGAIN, "mixed", 10, cpu_s=0.5)) == "≤ 0.500 s, no LLVM"
+    assert requirement(Row(Kind.WEIGHTS, "weights", 1, wall_s=0.01)) == "≤ 0.0100 s of wall"
 
 
 def test_of_random_networks_the_worst_counts_and_the_slow_ones_are_named():

@@ -5,7 +5,7 @@ import pytest
 
 from benchmarks import __main__ as cli
 from benchmarks.families import reference, report
-from benchmarks.families.case import Family, inputs, wanted
+from benchmarks.families.case import Family, expected_of, inputs
 from benchmarks.families.cases import ALL
 from benchmarks.families.reference import LANGUAGE
 from benchmarks.families.samples import sampled
@@ -39,14 +39,14 @@ def test_anyrt_gives_what_numpy_gives(name):
 
 def test_another_result_is_wrong():
     case = CASES["topk_1x1000_5"]
-    values, places = wanted(case, inputs(case))
+    values, places = expected_of(case, inputs(case))
     assert reference.distance(case, (values, places), (values, places.astype(np.int64)))[1]
     assert not reference.distance(case, (values, places), (values, places + 1))[1]
 
 
 def test_boxes_may_be_found_in_any_order():
     case = CASES["nms_300x1_above_0.3"]
-    (rows,) = wanted(case, inputs(case))
+    (rows,) = expected_of(case, inputs(case))
     assert reference.distance(case, (rows,), (rows[::-1].astype(np.int64),))[1]
     assert not reference.distance(case, (rows,), (rows[1:],))[1]
 

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from benchmarks.mechanisms import built
-from benchmarks.stages import APART, JOINED, attention, bound, depthwise, made, perceptron
+from benchmarks.stages import APART, JOINED, attention, bound, depthwise, perceptron, prepared
 
 SMALL = (depthwise(2, 16, 12, 24), attention(2, 3, 40, 9, 8), perceptron(96, 16, 20))
 
 
 @pytest.mark.parametrize("case", SMALL, ids=lambda c: c.name)
 def test_a_network_is_one_kernel_with_stages_and_right_with_and_without(case):
-    (several, _), (one, _) = (made(case, s, 2, case.feeds()) for s in (APART, JOINED))
+    (several, _), (one, _) = (prepared(case, s, 2, case.feeds()) for s in (APART, JOINED))
     assert several > one == 1
 
 

@@ -1,4 +1,4 @@
-"""How many there are, data decide: elements that are not zero, boxes that are kept."""
+"""Layers with data-dependent result sizes: elements that are not zero, boxes after suppression."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ MOST = 100  # boxes of a class
 
 
 def cases() -> Iterator[Case]:
-    """Few and many of a large array, of a mask, of a small one; detections of small and large heads, of one
-    class, with few scores above the threshold and with many."""
+    """Sparse and dense elements of a large array, of a mask and of a small array; detections of small and
+    large heads, of one class, with few and with many scores above the threshold."""
     yield _nonzero((1024, 1024), 0.01)
     yield _nonzero((1024, 1024), 0.5)
     yield _nonzero((8, 65536), 0.1, np.bool_)
@@ -30,14 +30,14 @@ def cases() -> Iterator[Case]:
 
 
 def _nonzero(shape: Shape, part: float, dtype: Any = np.float32) -> Case:  # Any: a NumPy type
-    def given(random: Random) -> Array:
+    def make(random: Random) -> Array:
         kept = random.random(shape) < part
         return (kept * random.uniform(1, 2, shape)).astype(dtype)
 
     return Case(
         f"nonzero_{size(shape)}_{100 * part:.0f}%{'_bool' if dtype is np.bool_ else ''}",
-        Family.FOUND,
-        {"x": given},
+        Family.COUNTED,
+        {"x": make},
         lambda x: np.stack(np.nonzero(x)).astype(np.int32),
         lambda network, x: network.add_non_zero(x),
         Node("NonZero", ("x",)),
@@ -64,8 +64,8 @@ def _boxes(count: int, classes: int, threshold: float) -> Case:
     def scores(random: Random) -> Array:
         return (random.random((1, classes, count)) ** (9 if classes == 1 else 400)).astype(np.float32)
 
-    def ours(network: Any, boxes: Any, given: Any) -> Any:  # Any: tensors and layers
-        turned = network.add_shuffle(given)
+    def ours(network: Any, boxes: Any, scores: Any) -> Any:  # Any: tensors and layers
+        turned = network.add_shuffle(scores)
         turned.first_transpose = (0, 2, 1)
         most, overlap, least = (
             constant_of(network, np.array(x, t))
@@ -80,7 +80,7 @@ def _boxes(count: int, classes: int, threshold: float) -> Case:
     numbers = np.array([MOST], np.int64), *(np.array([x], np.float32) for x in (OVERLAP, threshold))
     return Case(
         f"nms_{count}x{classes}_above_{threshold:g}",
-        Family.FOUND,
+        Family.COUNTED,
         {"boxes": _around(count), "scores": scores},
         lambda boxes, scores: kept_boxes(boxes[0].astype(np.float64), scores[0], threshold),
         ours,
@@ -92,7 +92,7 @@ def _boxes(count: int, classes: int, threshold: float) -> Case:
 
 
 def kept_boxes(boxes: Array, scores: Array, threshold: float) -> Array:
-    """Rows (image, class, box) of the one image."""
+    """Rows (image, class, box) of the boxes after suppression."""
     areas = np.prod(boxes[:, 2:] - boxes[:, :2], 1)
     rows = []
     for c, row in enumerate(scores):
