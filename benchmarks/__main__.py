@@ -6,17 +6,17 @@ python -m benchmarks ops --only '^spelled'        normalisation of elementary la
 python -m benchmarks ops --json new.jsonl --compare old.jsonl
 python -m benchmarks contractions                 products, convolutions, attention; an hour or two
 python -m benchmarks contractions --only '^product_512' --quick --threads 1
-python -m benchmarks contractions --list          names of its cases; other tables have --list, too
+python -m benchmarks contractions --list          names of its cases; other commands have --list, too
 python -m benchmarks families                     gathers, scatters, top k, sums, samples, fills, codes
 python -m benchmarks bits --quick                 fewer bits: bfloat16, half, int8, weights of a few bits
 python -m benchmarks bits --only '^i4_1x' --json new.jsonl
-python -m benchmarks mechanisms --json new.jsonl  what each mechanism of the compiler gives
+python -m benchmarks mechanisms --json new.jsonl  the gain of each mechanism of the compiler
 python -m benchmarks rounding                     half types rounded to their type, and with excess precision
-python -m benchmarks stages                       contractions at items of a later one, and without
-python -m benchmarks build                        what building networks costs
+python -m benchmarks stages                       contractions in stages of a later one, and without
+python -m benchmarks build                        the costs of building networks
 python -m benchmarks build --only '^mixed' --runs 3 --tree ../older
 python -m benchmarks trees --old ../older         two source trees in turn
-python -m benchmarks trees --old HEAD --changed   those cases whose kernels differ
+python -m benchmarks trees --old HEAD --changed   only cases whose kernels differ
 python -m benchmarks load                         100 MB of weights, from a file and from memory
 python -m benchmarks serve                        requests to a server beside a bare loop; needs anyrt[serve]
 python -m benchmarks collectives                  exchanges between processes beside mpi4py

@@ -1,7 +1,7 @@
 """Alternatives that were measured on cases that miss their goals, and are not used. Each runs in turn with
 the current choice.
 
-An attempt is a mechanism turned round: its strategies or passes make what was tried.
+An attempt is a mechanism whose strategies or passes are the alternative.
 """
 
 from __future__ import annotations
@@ -172,9 +172,9 @@ def _run(options: argparse.Namespace, names: list[str]) -> None:
 
 COMMAND = Command(
     "mechanisms",
-    "what each mechanism of the compiler gives",
+    "measure the gain of each mechanism of the compiler",
     _run,
-    (THREADS, QUICK, file("--json", "add JSON lines to those of `ops`")),
+    (THREADS, QUICK, file("--json", "append JSON lines to those of `ops`")),
     rows=lambda: (m.name for m in EVERY),
     what="mechanisms",
 )

@@ -22,7 +22,7 @@ from benchmarks.jobs import ROOT, Job, Outcome, environment
 from benchmarks.record import append, begin
 from benchmarks.table import markdown
 
-MOST_SEEDS = 10  # that are told of
+MOST_SEEDS = 10  # in a report
 QUICK_LAYERS, QUICK_RANDOM = 200, 20
 
 
@@ -187,16 +187,33 @@ def _run(options: argparse.Namespace, names: list[str]) -> None:
 
 COMMAND = Command(
     "build",
-    "what building networks costs",
+    "measure what building networks costs",
     _run,
     (
-        option("--runs", type=int, default=1, help="the median of so many (default: %(default)s)"),
+        option(
+            "--runs",
+            type=int,
+            default=1,
+            help="number of builds, of which the median counts (default: %(default)s)",
+        ),
         THREADS,
-        option("--timeout", type=float, default=120.0, metavar="SECONDS", help="for each process"),
-        option("--random", type=int, metavar="N", help="so many random networks"),
-        option("--quick", action="store_true", help=f"up to {QUICK_LAYERS} layers, {QUICK_RANDOM} random"),
+        option(
+            "--timeout",
+            type=float,
+            default=120.0,
+            metavar="SECONDS",
+            help="time limit of each process (default: %(default)s)",
+        ),
+        option(
+            "--random", type=int, metavar="N", help="number of random networks of each kind (default: 200)"
+        ),
+        option(
+            "--quick",
+            action="store_true",
+            help=f"at most {QUICK_LAYERS} layers, {QUICK_RANDOM} random networks",
+        ),
         LINES,
-        file("--tree", "another checkout, which builds", default=ROOT),
+        file("--tree", "build with another source tree (default: this one)", default=ROOT),
     ),
     rows=lambda: (r.name for r in ROWS),
     what="rows",

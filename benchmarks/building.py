@@ -2,8 +2,8 @@
 
     python -m benchmarks.building JOB RESULT      a Job as JSON; the file that gets an Outcome as JSON
 
-The cache is the folder that ANYRT_CACHE_DIR names. Modules are imported before the clock starts. The result
-is written when the clock has stopped, and again whenever more is known.
+ANYRT_CACHE_DIR is the cache folder. Modules are imported before the clock starts. The result is written when
+the clock has stopped, and again after each further measurement.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from benchmarks.steps import Element, Tensor
 from benchmarks.values import aligned
 
 PACKAGE = Path(trt.__path__[0])
-SKIPPED = ("cli", "compat", "integrations", "serve", "__main__.py")  # what building and loading need none of
+SKIPPED = ("cli", "compat", "integrations", "serve", "__main__.py")  # not needed to build and load
 MEMORY_BYTES = 8 << 30  # of addresses: a build that takes more fails before the machine is in trouble
 # In the build report: which kernel is the largest; below it a line for each that is long, with the reason.
 LARGEST = re.compile("^.* KB of LLVM text in .* in the largest, (?P<kernel>.*)$", re.MULTILINE)

@@ -1,7 +1,7 @@
 """The rows of `python -m benchmarks build`, their limits, and the tables.
 
-Cold means: empty kernel cache, process started and modules imported, pool not yet compiled, `verify` off.
-What is wanted holds for CPU seconds of all processes.
+Cold: empty kernel cache, process started and modules imported, pool not yet compiled, `verify` off. Limits of
+seconds are for the CPU seconds of all processes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ EACH = 1.15  # the time of N blocks, by N times that of one
 TIE = 1.03
 LARGEST_KB = 200.0
 EXPONENT = 1.1
-STEADY = 200  # layers from which growth is judged: below, what every build costs hides it
+STEADY = 200  # layers from which growth counts: below, the fixed costs of a build hide it
 USUAL = 0.99  # of the random networks
 
 
@@ -41,8 +41,8 @@ RANDOM = (Kind.RANDOM_LAYERS, Kind.RANDOM_PRIMITIVES)
 class Row:
     """A row of the table. network, size: of networks.py; of random networks their number.
 
-    cpu_s, usual_s, wall_s, peak_mb, times, copies: the most that is wanted; usual_s: of all but a hundredth
-    of the random ones; times: of the sum of the parts' inferences. form: how a plan is given.
+    cpu_s, usual_s, wall_s, peak_mb, times, copies: the limits; usual_s: of 99 % of the random networks;
+    times: an inference divided by the sum of the parts' inferences. form: the source of the plan.
     """
 
     kind: Kind

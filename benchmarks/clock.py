@@ -1,10 +1,10 @@
 """The costs of a block: CPU seconds of all processes, peak memory of the largest, texts that LLVM compiles.
 
-    with measured() as found:
+    with measured() as outcomes:
         work()
-    found[0].cpu_s
+    outcomes[0].cpu_s
 
-Worker processes count while they run, and after they have been waited for.
+Worker processes count while they run, and after their parent has waited for them.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from benchmarks.jobs import Outcome
 
@@ -90,8 +91,5 @@ def _watched(parsed: list[int]) -> Iterator[None]:
         parsed.append(len(text))
         return before(text, *context)
 
-    llvm.parse_assembly = parse
-    try:
+    with patch.object(llvm, "parse_assembly", parse):
         yield
-    finally:
-        llvm.parse_assembly = before

@@ -95,7 +95,10 @@ def _run(options: argparse.Namespace) -> None:
 
 COMMAND = Command(
     "collectives",
-    "exchanges between processes, beside mpi4py",
+    "measure exchanges between processes beside mpi4py",
     _run,
-    (option("--sizes", type=int, nargs="*", default=SIZES, help="bytes"), markdown("write the table")),
+    (
+        option("--sizes", type=int, nargs="*", default=SIZES, help="sizes in bytes"),
+        markdown("write the table to this file"),
+    ),
 )

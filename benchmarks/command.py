@@ -38,8 +38,8 @@ def file(name: str, text: str, metavar: str = "FILE", **settings: Any) -> Option
 class Command:
     """`python -m benchmarks NAME`: calls `run` with the options.
 
-    rows: names of what it measures; --list prints those that --only matches, and `run` gets them, too. what:
-    the rows are called.
+    rows: the names of its cases; --list prints those that --only matches, and `run` gets them as its second
+    argument. what: the plural of a row in messages.
     """
 
     name: str
@@ -53,8 +53,10 @@ class Command:
         """Add the command to a parser."""
         parser = commands.add_parser(self.name, help=self.help)
         parser.set_defaults(action=self._act)
-        only = option("--only", default="", metavar="REGEX", help=f"{self.what} whose name matches")
-        listing = option("--list", action="store_true", help="names of what there is, and nothing else")
+        only = option(
+            "--only", default="", metavar="REGEX", help=f"measure only {self.what} whose name matches"
+        )
+        listing = option("--list", action="store_true", help="print the names and exit")
         for x in (*((only, listing) if self.rows else ()), *self.options):
             parser.add_argument(x.name, **x.settings)
 
@@ -72,21 +74,21 @@ class Command:
             self.run(options, chosen)
 
 
-QUICK = option("--quick", action="store_true", help="few runs and short pauses: figures are rough")
-THREADS = option("--threads", type=int, default=2)
-RUNS = option("--runs", type=int, help=f"runs of each at least (default: {Effort().runs})")
-FOLDER = file("--folder", "keep models there (default: none is kept)")
-LINES = file("--json", "write JSON lines")
+QUICK = option("--quick", action="store_true", help="few runs and short pauses; the times are rough")
+THREADS = option("--threads", type=int, default=2, help="number of threads (default: %(default)s)")
+RUNS = option("--runs", type=int, help=f"minimum number of runs of each program (default: {Effort().runs})")
+FOLDER = file("--folder", "keep the models in this folder (default: a temporary one)")
+LINES = file("--json", "write the results as JSON lines")
 
 
-def markdown(text: str = "write the tables") -> Option:
+def markdown(text: str = "write the tables to this file") -> Option:
     """The option for the document."""
     return file("--markdown", text)
 
 
 def whole(document: Path) -> Option:
     """The option for the document of a table that has a default place."""
-    return markdown(f"default: {document}, if everything ran")
+    return markdown(f"write the tables to this file (default: {document} if all cases ran)")
 
 
 def matching(pattern: str, names: Iterable[str]) -> list[str]:
@@ -94,7 +96,7 @@ def matching(pattern: str, names: Iterable[str]) -> list[str]:
     try:
         return [name for name in names if re.search(pattern, name)]
     except re.error as error:
-        raise SystemExit(f"--only {pattern!r}: got no regular expression ({error})") from None
+        raise SystemExit(f"--only {pattern!r}: got an invalid regular expression ({error})") from None
 
 
 def effort(options: argparse.Namespace) -> Effort:

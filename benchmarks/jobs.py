@@ -42,11 +42,11 @@ class Job:
 class Outcome:
     """The costs of a job; None: unknown or not measured.
 
-    cpu_s: of all processes. peak_mb: of the largest process. described_s: adding the layers, not part of the
-    others. modules: texts that LLVM compiled, or new files in the cache if there are more. kernels, text_kb,
-    largest_kb: LLVM text in all and of the largest function; reason: what the build report says of that one's
-    length. run_us: an inference; parts_us: the sum of its parts' inferences. copies: memory that a load took,
-    by the size of the plan.
+    cpu_s: of all processes. peak_mb: of the largest process. described_s: to add the layers, which the others
+    exclude. modules: texts that LLVM compiled, or new files in the cache if there are more. text_kb,
+    largest_kb: LLVM text in total and of the largest function; reason: why the build report calls it long.
+    run_us: an inference; parts_us: the sum of its parts' inferences. copies: memory of a load divided by the
+    size of the plan.
     """
 
     cpu_s: float | None = None

@@ -18,9 +18,9 @@ from benchmarks.values import Array
 class Language:
     """The functions of a language.
 
-    inputs: the arrays; empty: the same without numbers, where there are such. exact(case, inputs): the right
-    results. outputs(case, exact): arrays of the types and shapes of results. distance(case, exact, results):
-    (largest error, whether all is right).
+    inputs(case): arrays by name; empty(case): arrays of the same types and shapes without memory, if the
+    language has it. exact(case, inputs): the expected results. outputs(case, exact): arrays of the types and
+    shapes of results. distance(case, exact, results): (largest error, whether all results are right).
     """
 
     cases: Mapping[str, Any]  # Any: of this language, as in the functions

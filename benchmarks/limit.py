@@ -1,11 +1,10 @@
 """The limit of a case: the time to read and write its bytes once.
 
-A plain kernel walks over both memories from beginning to end, with the threads of the case: a few vector
-loads, a few vector stores, in the proportion in which the case reads and writes. Ways differ in the kind of
-stores and in the size of the pieces; the fastest is the limit. The libc's memcpy of the larger of the two
-sizes runs beside them. Where the sizes are equal it is one more way (it may know instructions that copy
-without reading the target first); where they are not and it is faster all the same, the limit is wrong, and
-marked.
+A plain kernel reads one memory and writes another from beginning to end, with the threads of the case: a few
+vector loads, a few vector stores, in the proportion of the case. Ways differ in the kind of stores and in the
+size of the pieces; the fastest is the limit. The memcpy of the C library copies the larger of the two sizes.
+If the sizes are equal, it is one more way (it may use instructions that do not read the target first). If
+they differ and memcpy is faster nevertheless, the limit is wrong, and reports mark it.
 """
 
 from __future__ import annotations
@@ -38,9 +37,7 @@ class Pieces:
 
 def ways(read: int, written: int, threads: int) -> tuple[Way, ...]:
     """Kernels that read and write so many bytes, and memcpy."""
-    source = aligned(Tensor((_room(read, written),), Element.U8))
-    target = aligned(Tensor((_room(read, written),), Element.U8))
-    source[:] = 1
+    source, target = (_bytes(read, written) for _ in range(2))
     out = []
     for pieces in _cuts(read, written, threads):
         for streaming in (False, True):
@@ -57,8 +54,7 @@ def ways(read: int, written: int, threads: int) -> tuple[Way, ...]:
 
 def reading(read: int, threads: int) -> tuple[Way, ...]:
     """Kernels that read so many bytes and write none."""
-    source = aligned(Tensor((_room(read, 0),), Element.U8))
-    source[:] = 1
+    source = _bytes(read, 0)
     return tuple(
         Way(f"{LIMIT} {p.items}", _move(p, read, 0, False, source, source, threads), lambda: (source,))
         for p in _cuts(read, 0, threads)
@@ -70,8 +66,11 @@ def is_copy(read: int, written: int) -> bool:
     return abs(read - written) <= EQUAL * max(read, written)
 
 
-def _room(read: int, written: int) -> int:
-    return _up(max(read, written)) + 4096
+def _bytes(read: int, written: int) -> Array:
+    """Memory that either side fits into, already touched."""
+    array = aligned(Tensor((_up(max(read, written)) + 4096,), Element.U8))
+    array[:] = 1
+    return array
 
 
 def _up(n: int) -> int:

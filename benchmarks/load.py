@@ -37,7 +37,7 @@ def table(runs: int = 7) -> Table:
 
 def _rows(parts: int, path: Path, runs: int) -> Iterator[tuple[str, ...]]:
     plan = _plan(parts)
-    gc.collect()  # the network, whose weights would be given back while memory is measured
+    gc.collect()  # the network, whose weights would be freed while memory is measured
     path.write_bytes(plan)
     sources = {
         "mapped file": path,
@@ -72,8 +72,8 @@ def _load(runtime: trt.Runtime, source: object) -> tuple[float, float]:
     before, begin = status_kb("RssAnon") / 1000, time.perf_counter()
     engine = runtime.deserialize_cuda_engine(source)
     milliseconds = (time.perf_counter() - begin) * 1e3
-    assert engine is not None, "the plan was refused"
+    assert engine is not None, "the plan was rejected"
     return milliseconds, status_kb("RssAnon") / 1000 - before
 
 
-COMMAND = Command("load", "how long loading weights takes", lambda options: show([table()]))
+COMMAND = Command("load", "measure how long loading weights takes", lambda options: show([table()]))

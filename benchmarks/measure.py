@@ -1,6 +1,6 @@
 """Measurement: programs run in turn, forwards and backwards, after a pause, on a quiet machine.
 
-Thread pools spin for a while after a run (ONNX Runtime's for 30 ms) and would slow down whoever comes next.
+Thread pools spin for a while after a run (ONNX Runtime's for 30 ms) and would slow down the next program.
 """
 
 from __future__ import annotations

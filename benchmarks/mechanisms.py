@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
+from unittest.mock import patch
 
 from anyrt.api.building.config import profiles_in, settings_of
 from anyrt.api.building.freeze import freeze
@@ -36,10 +37,10 @@ from benchmarks.probe import Probe
 from benchmarks.record import Gain
 
 GROWS = ("transposing what taps have grown", "transposing what taps have grown and a cast has narrowed")
-DEAR, CHEAP = 1 << 24, 1  # instructions: what no machine spends on moving a vector, and the least
+DEAR, CHEAP = 1 << 24, 1  # instructions to move a vector: more than any machine takes, and the least
 
 Passes: TypeAlias = tuple[Pass, ...]
-Description: TypeAlias = dict[str, object]  # of a machine, as a file of ANYRT_MACHINE says it
+Description: TypeAlias = dict[str, object]  # of a machine, as in the file of ANYRT_MACHINE
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,10 +248,5 @@ def _surroundings(folder: Path, machine: Description) -> Iterator[None]:
     if machine:
         variables["ANYRT_MACHINE"] = str(folder / "machine.json")
         Path(variables["ANYRT_MACHINE"]).write_text(json.dumps(machine))
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
-    try:
+    with patch.dict(os.environ, variables):
         yield
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name) if value is None else os.environ.update({name: value})

@@ -1,6 +1,6 @@
 """Kernels in LLVM text, compiled by AnyRT's code generator and run on AnyRT's thread pool.
 
-What measures the machine must use the same tools as what is measured: the same pool wakes the same threads.
+Measurements of the machine use the tools of the engines: the same pool wakes the same threads.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def region(
 ) -> Region:
     """Kernel text with a function @k(args, begin, end, scratch); `words` follow the items.
 
-    held: what must live as long as the region, since words are addresses."""
+    held: objects that must live as long as the region, since words are addresses."""
     code = _compiled(kernel)
     device = CpuDevice()
     pool = shared_pool(threads, device, lambda: obtain_pool(device, CpuTarget))

@@ -1,8 +1,7 @@
-"""Whole networks, for what building costs: each is a short function that adds `size` blocks or layers to a
-network and gives its result.
+"""Whole networks to build: each function adds `size` blocks or layers to a network, and returns the result.
 
-    network = trt.Builder(logger).create_network()
-    network.mark_output(residual(network, 12))
+network = trt.Builder(logger).create_network()
+network.mark_output(residual(network, 12))
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ GRIDS = tuple(trt.ResizeCoordinateTransformation.__members__.values())
 
 
 def residual(network: trt.INetworkDefinition, size: int) -> trt.ITensor:
-    """x + n · sigmoid(n), where n normalises x."""
+    """x + n · sigmoid(n), where n is x normalised."""
     x = network.add_input("x", trt.float32, ROWS)
     for _ in range(size):
         normal = _layernorm(network, x)
@@ -50,7 +49,7 @@ def gelu(network: trt.INetworkDefinition, size: int) -> trt.ITensor:
 
 
 def normalizations(network: trt.INetworkDefinition, size: int) -> trt.ITensor:
-    """One after the other."""
+    """Layer normalisations, one after the other."""
     x = network.add_input("x", trt.float32, ROWS)
     for _ in range(size):
         x = _layernorm(network, x)
@@ -58,28 +57,28 @@ def normalizations(network: trt.INetworkDefinition, size: int) -> trt.ITensor:
 
 
 def linear(network: trt.INetworkDefinition, size: int) -> trt.ITensor:
-    """Linear resizes, each by a row and a column."""
+    """Linear resizes, each one row and one column larger."""
     return _grown(network, 0, size, Interpolation.LINEAR)
 
 
 def cubic(network: trt.INetworkDefinition, size: int) -> trt.ITensor:
-    """Cubic resizes, each by a row and a column."""
+    """Cubic resizes, each one row and one column larger."""
     return _grown(network, 0, size, Interpolation.CUBIC)
 
 
 def one_linear(network: trt.INetworkDefinition, size: int) -> trt.ITensor:
-    """The last of so many linear resizes alone."""
+    """Only the last of `size` linear resizes."""
     return _grown(network, size - 1, size, Interpolation.LINEAR)
 
 
 def one_cubic(network: trt.INetworkDefinition, size: int) -> trt.ITensor:
-    """The last of so many cubic resizes alone."""
+    """Only the last of `size` cubic resizes."""
     return _grown(network, size - 1, size, Interpolation.CUBIC)
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """What five layers are like: a function and its slope, a resize and the maps that come of it."""
+    """The settings of five layers: a function with its slope, a resize with its size."""
 
     function: trt.ActivationType = Act.LEAKY_RELU
     slope: float = 0.1
@@ -89,12 +88,12 @@ class Unit:
 
 
 def mixed(network: trt.INetworkDefinition, size: int) -> trt.ITensor:
-    """Pointwise, normalisation, residual sum, resize, shuffle, and again: every fifth layer is the same."""
+    """Pointwise, normalisation, residual sum, resize, shuffle, repeated: every fifth layer is equal."""
     return _chain(network, size, lambda number: Unit())
 
 
 def varied(network: trt.INetworkDefinition, size: int) -> trt.ITensor:
-    """The same, and no layer is like another: functions, slopes, modes, grids and sizes differ."""
+    """The same layers, all different: functions, slopes, modes, grids and sizes vary."""
     return _chain(network, size, _unlike)
 
 
@@ -124,7 +123,7 @@ def _chain(network: trt.INetworkDefinition, size: int, unit_of: Callable[[int], 
                 layer.alpha, layer.beta = unit.slope, 1.0
                 y = layer.get_output(0)
             case 1:
-                y = _instance_norm(network, y)
+                y = _normalised(network, y, (1, y.shape[1], 1, 1), PLANES)
             case 2:
                 y = _both(network, before, y, Op.SUM)
             case 3:
@@ -161,19 +160,17 @@ def _resized(
 
 
 def _layernorm(network: trt.INetworkDefinition, x: trt.ITensor) -> trt.ITensor:
-    shape = (1, 1, x.shape[2])
-    gain, bias = _constant(network, shape), _constant(network, shape)
-    return network.add_normalization(x, gain, bias, LAST).get_output(0)
+    return _normalised(network, x, (1, 1, x.shape[2]), LAST)
 
 
-def _instance_norm(network: trt.INetworkDefinition, x: trt.ITensor) -> trt.ITensor:
-    shape = (1, x.shape[1], 1, 1)
-    gain, bias = _constant(network, shape), _constant(network, shape)
-    return network.add_normalization(x, gain, bias, PLANES).get_output(0)
+def _normalised(network: trt.INetworkDefinition, x: trt.ITensor, affine: Shape, mask: int) -> trt.ITensor:
+    """affine: the shape of scale and bias; mask: the axes of the statistics."""
+    gain, bias = _constant(network, affine), _constant(network, affine)
+    return network.add_normalization(x, gain, bias, mask).get_output(0)
 
 
 def _constant(network: trt.INetworkDefinition, shape: Shape) -> trt.ITensor:
-    """Weights that differ from those of any other layer."""
+    """Weights that no other layer has."""
     numbers = np.random.default_rng(network.num_layers).random(shape, np.float32) + np.float32(0.5)
     return network.add_constant(shape, trt.Weights(numbers)).get_output(0)
 

@@ -30,7 +30,7 @@ def ends_of(arrays: Mapping[str, Array]) -> Ends:
 
 
 def dtype_of(x: Array) -> int:
-    """ONNX's number of the type."""
+    """ONNX's number of the array's type."""
     return int(helper.np_dtype_to_tensor_dtype(x.dtype))
 
 
@@ -59,19 +59,19 @@ class Writer:
         self.constants: list[onnx.TensorProto] = []
 
     def node(self, kind: str, *inputs: str, **attributes: Any) -> str:  # Any: as make_node takes them
-        """Add a node; the name of its output."""
+        """The name of the output of a new node."""
         out = f"t{len(self.nodes)}"
         self.nodes.append(helper.make_node(kind, list(inputs), [out], **attributes))
         return out
 
     def array(self, array: Array) -> str:
-        """Add an initialiser; its name."""
+        """The name of a new initializer."""
         name = f"c{len(self.constants)}"
         self.constants.append(numpy_helper.from_array(np.ascontiguousarray(array), name))
         return name
 
     def model(self, name: str, inputs: Mapping[str, Array], output: Array, opset: int, version: int) -> bytes:
-        """The model whose last node gives y."""
+        """The model whose last node computes y."""
         self.nodes[-1].output[0] = "y"
         ends = (ends_of(inputs), ends_of({"y": output}))
         model = model_of(self.nodes, name, ends, self.constants, {"": opset}, version)

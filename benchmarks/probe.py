@@ -1,4 +1,5 @@
-"""Is the machine ours? A chain of multiply-adds on every core takes a fixed time, unless others run."""
+"""Detects a quiet machine: a chain of multiply-adds on every core takes a fixed time unless other processes
+run."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ done:
 
 @dataclass(slots=True)
 class Probe:
-    """Waits for a quiet machine; `waits` counts the naps, `lost` the times that `patience` ran out."""
+    """Waits for a quiet machine; `waits` counts the naps, `lost` the times that the patience ran out."""
 
     threads: int
     patience_s: float
@@ -50,7 +51,7 @@ class Probe:
             self._time()
 
     def wait(self) -> None:
-        """Come back when the machine is quiet, or when patience is over."""
+        """Return when the machine is quiet, or when the patience is over."""
         end = time.perf_counter() + self.patience_s
         while self._time() > DISTURBED * self.best_ns:
             if time.perf_counter() > end:

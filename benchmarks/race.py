@@ -1,4 +1,4 @@
-"""Who takes part in a measurement: ways whose results are right, and why others are left out."""
+"""The participants of a measurement: ways with right results, and why others are left out."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REASON = 200  # characters
 
 
 def reason_of(error: Exception) -> str:
-    """Why a program takes no part."""
+    """The reason why a program is left out."""
     if isinstance(error, Cannot):
         return f"cannot: {error}"
     return f"failed: {type(error).__name__}: {str(error).splitlines()[:1]}"[:REASON]
@@ -25,16 +25,16 @@ def reason_of(error: Exception) -> str:
 
 @dataclass(slots=True)
 class Race(Generic[T]):
-    """ways: (name, way, how far off its results are); left_out: why, by name."""
+    """ways: (name, way, error of its results); left_out: reasons by name."""
 
     reason: Callable[[Exception], str] = reason_of
     ways: list[tuple[str, Way, T]] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
 
     def add(self, name: str, make: Callable[[], Iterable[Way]], judge: Judge[T]) -> None:
-        """Let a program prepare, and check each of its ways.
+        """Prepare a program, and check each of its ways.
 
-        judge(results): (how far off these are, why they are wrong, or "" where they are right)."""
+        judge(results): (the error of the results, the reason why they are wrong or "")."""
         try:
             for way in make():
                 way.run()
@@ -49,6 +49,6 @@ class Race(Generic[T]):
     def measured(
         self, effort: Effort, probe: Probe, others: Iterable[Way] = ()
     ) -> tuple[list[Times], list[Times]]:
-        """(times of the ways, times of others), all in turn."""
+        """(times of the ways, times of others); all run in turn."""
         times = measure([*(way for _, way, _ in self.ways), *others], effort, probe)
         return times[: len(self.ways)], times[len(self.ways) :]

@@ -1,6 +1,6 @@
-"""Random graphs of primitives, with sizes to try them at: what tests and benchmarks make code of.
+"""Random graphs of primitives with sizes, for tests and benchmarks.
 
-Whoever asks brings the dice: hypothesis in tests, which shrinks what fails, seeds in benchmarks.
+The dice are hypothesis in tests, which shrinks failing graphs, and seeds in benchmarks.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ AXES = {Sym("x.0", 0, 8): 0, Sym("x.2", 1, 64): 2, Sym("x.3", 1, 64): 3}  # open
 
 
 class Dice(Protocol):
-    """Makes every choice."""
+    """A source of random choices."""
 
     def pick(self, *items: T) -> T:
-        """One of them."""
+        """One of the items."""
 
     def number(self, low: int, high: int) -> int:
         """A number from `low` to `high`, both included."""
@@ -70,12 +70,12 @@ class Dice(Protocol):
         """Yes or no."""
 
     def order(self, items: Sequence[T]) -> list[T]:
-        """All of them in some order."""
+        """A permutation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seeded:
-    """Dice that fall the same way for the same seed."""
+    """Dice with a seed."""
 
     random: random.Random
 
@@ -94,7 +94,7 @@ class Seeded:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Case:
-    """A graph with two sets of sizes."""
+    """A graph with sizes of its symbols, two sets if it has any."""
 
     graph: Graph
     sizes: list[dict[str, int]]
@@ -104,11 +104,11 @@ class Case:
 
 
 class Unfit(Exception):
-    """The step cannot be taken from here."""
+    """The step does not fit the graph."""
 
 
 def need(condition: object) -> None:
-    """Give the step up unless the condition holds."""
+    """Raise `Unfit` unless the condition holds."""
     if not condition:
         raise Unfit
 
@@ -125,7 +125,7 @@ class Maker:
     kinds: Sequence[Callable[[Maker], Value]] = field(default_factory=lambda: STEPS)
 
     def step(self) -> None:
-        """One more value, unless the step does not fit or makes too much."""
+        """Add a value, unless the step does not fit or the value is too large."""
         try:
             value = self.dice.pick(*self.kinds)(self)
         except (AnyrtError, Unfit):
@@ -165,7 +165,7 @@ class Maker:
         return b.map_("select", flag, v, self.other(v))
 
     def other(self, v: Value) -> Value:
-        """Something that broadcasts with `v`."""
+        """A value that broadcasts with `v`."""
         same = [u for u in self.values if u.dtype is v.dtype and u.type.rank == v.type.rank]
         match self.dice.pick("scalar", "tensor", "any", "any"):
             case "scalar":
@@ -272,7 +272,7 @@ class Maker:
         return apply(Scan(self.dice.pick("sum", "max", "min"), self.axis(v), self.dice.flag()), v)
 
     def scatter(self) -> Value:
-        """Some of a value's first elements once more in its other places, or combined with what is there."""
+        """The first elements of a value scattered into itself, stored or combined."""
         v = self.value(lambda v: v.dtype in FOLDED)
         axis = self.axis(v)
         n = v.shape[axis]
@@ -288,7 +288,7 @@ class Maker:
         return b.iota(v.shape, self.axis(v), self.dice.pick(DataType.INT32, DataType.INT64, DataType.FLOAT))
 
     def contract(self) -> Value:
-        """Sums of products with a constant or with something of a shape that fits."""
+        """Sums of products with a constant, or with a value of a fitting shape."""
         v = self.value(lambda v: v.dtype in FOLDED)
         left = "abcdefgh"[: v.type.rank]
         roles = {c: self.dice.pick("kept", "summed", "summed", "both") for c in left}
@@ -306,7 +306,7 @@ class Maker:
         return b.contract(f"{left},{''.join(right)}->{''.join(out)}", v, w, wide)
 
     def windows(self) -> Value:
-        """Windows along one axis, or two, each a new last axis."""
+        """Windows along one or two axes, each a new last axis."""
         v = self.value(lambda v: v.type.rank <= 4)
         axes, shape = [Axis(0, k) for k in range(v.type.rank)], list(v.shape)
         for k in self.dice.order(range(v.type.rank))[: self.dice.pick(1, 2)]:
@@ -319,7 +319,7 @@ class Maker:
         return b.windows(v, axes, tuple(shape))
 
     def convolve(self) -> Value:
-        """Windows of a padded value, summed with a constant, as a convolution writes it."""
+        """Windows of a padded value, contracted with a constant, as a convolution expands."""
         v = self.value(lambda v: v.type.rank in (3, 4) and v.dtype in FOLDED)
         spatial = range(2, v.type.rank)
         border = [0, 0, *(self.dice.pick(0, 1) for _ in spatial)]
@@ -347,8 +347,8 @@ class Maker:
         return b.contract(equation, b.windows(padded, axes, tuple(shape)), w, wide)
 
     def filter(self) -> Value:
-        """Windows of 3 × 3 of the last value, of many channels and sizes that may be open, summed with a
-        constant; and what may follow them."""
+        """Windows of 3 × 3 of the last value, with many channels and sizes that may be dynamic, contracted
+        with a constant; sometimes with layers behind."""
         v, pick = self.values[-1], self.dice.pick
         lo, hi = ((0, 0, pick(1, 1, 0, 2), pick(1, 1, 0, 2)) for _ in range(2))
         x = b.pad(v, lo, hi, pick(0.0, 0.0, 1.5))
@@ -368,7 +368,7 @@ class Maker:
         return y
 
     def gather(self) -> Value:
-        """Elements at positions that are data, of which some lie outside."""
+        """Elements at data-dependent positions, some of them outside."""
         v = self.value(lambda v: v.type.rank > 0)
         axis, shape = self.axis(v), list(v.shape)
         shape[axis] = self.dice.pick(1, 3, 17, 40, shape[axis])
@@ -381,7 +381,7 @@ class Maker:
         return b.gather(v, b.map_("add", scaled, b.scalar(self.dice.pick(0, 7, -2), at)), axis)
 
     def repeat(self) -> Value:
-        """What some steps make of a value, and of another one, again and again."""
+        """A loop whose body has some steps, over one or two values."""
         need(self.depth < DEPTH)
         v, other = self.value(), self.value()
         flag, turn, place = b.const(True, DataType.BOOL), b.const(0, DataType.INT64), self.dice.flag()
@@ -397,7 +397,7 @@ class Maker:
         return self.dice.pick(*apply_all(Repeated(body), *first)[2:])
 
     def choose(self) -> Value:
-        """What some steps make of a value, or what others do."""
+        """A condition with some steps in each branch."""
         need(self.depth < DEPTH)
         v, other = self.value(), self.value()
         numbers = [u for u in self.values if u.shape == () and u.dtype is DataType.BOOL]
@@ -412,7 +412,7 @@ class Maker:
         return apply(Chosen(*regions), flag, v, other)
 
     def within(self, params: Sequence[Value]) -> Maker:
-        """Some steps inside a region, which begin with its parameters."""
+        """Some steps inside a region with these parameters."""
         inner = Maker(self.dice, list(params), self.depth + 1, self.numbers, kinds=self.kinds)
         for _ in range(self.dice.number(1, 4)):
             inner.step()
@@ -424,8 +424,8 @@ class Maker:
         return [self.dice.pick(*values) for values in fitting]
 
     def nonzero(self) -> Value:
-        """Where elements are not zero, or what lies there, or its sum beside what it comes from, or how many
-        these are."""
+        """Positions of elements that are not zero, or these elements, or their sum added to the value, or
+        their number."""
         v = self.value()
         flat = b.reshape(v, (product(v.shape),))
         mask = self.dice.pick(flat, b.map_("lt", b.scalar(1, flat), flat))
@@ -449,7 +449,7 @@ class Maker:
         return apply(Shape((elements.shape[0],)))
 
     def suppressed(self) -> Value:
-        """The best of boxes on a grid, whose scores are a value."""
+        """Boxes on a grid after suppression, with a value as their scores."""
         v = self.value(lambda v: v.dtype in (DataType.FLOAT, DataType.HALF))
         many = product(v.shape)
         need(isinstance(many, int) and many <= 40)
@@ -487,7 +487,7 @@ STEPS = (*KNOWN, Maker.nonzero, Maker.suppressed)
 def random_case(
     dice: Dice, steps: int = STEPS_OF_A_TEST, kinds: Sequence[Callable[[Maker], Value]] = STEPS
 ) -> Case:
-    """A graph of at most so many steps of these kinds; data decide no sizes where they are `KNOWN`."""
+    """A graph of at most so many steps of these kinds; no data-dependent sizes if they are `KNOWN`."""
     symbols = (list[Sym](), [], [N], [N, M])[dice.number(0, 3)]
     maker = Maker(dice, kinds=kinds)
     params = [maker.input("x", symbols)]
@@ -507,7 +507,7 @@ def random_case(
 
 
 def filtered_case(dice: Dice) -> Case:
-    """One or two sums over windows of 3 × 3, of as many channels as tiles of fewer products want."""
+    """One or two convolutions of 3 × 3, with as many channels as Winograd requires."""
     types = (*[DataType.FLOAT] * 3, DataType.HALF, DataType.BF16)
     shape: list[Dim] = [
         dice.pick(1, 2, 3),
@@ -528,14 +528,14 @@ def filtered_case(dice: Dice) -> Case:
 
 
 def _sized(dice: Dice, graph: Graph, symbols: Sequence[Sym]) -> Case:
-    """The graph with two sets of sizes, or one if none is open; those that fit it."""
+    """The graph with two sets of sizes, or one if no size is dynamic; only sets that fit."""
     draws = range(2 if symbols else 1)
     sizes = [{s.name: max(dice.pick(1, 2, 3, 16, 17, 37, 0), s.lo) for s in symbols} for _ in draws]
     return Case(graph, [s for s in sizes if fits(graph, s)])
 
 
 def fits(graph: Graph, sizes: dict[str, int]) -> bool:
-    """True when no size is refused and nothing is too large."""
+    """Whether the graph accepts the sizes and no value is too large."""
     values = [v for inner in nested(graph) for v in walk(v for _, v in inner.outputs)]
     return all(r.holds(sizes) for r in _rules(values)) and all(
         evaluate(highest(product(v.shape)), sizes) <= 8 * VOLUME for v in values
@@ -543,13 +543,13 @@ def fits(graph: Graph, sizes: dict[str, int]) -> bool:
 
 
 def _rules(values: Sequence[Value]) -> Iterator[Requirement]:
-    """What values ask of sizes."""
+    """The requirements of values on sizes."""
     for v in walk(values):
         yield from v.op.requires(tuple(a.type for a in v.args), "layer")
 
 
 def request(seed: int, steps: int, low: int, usual: int, high: int) -> BuildRequest:
-    """The graph of a seed, ready to be built for sizes from `low` to `high`."""
+    """The build request of a seed's graph, for sizes from `low` to `high`."""
     graph = random_case(Seeded(random.Random(seed)), steps).graph
     corners = [
         {name: tuple(evaluate(d, {"x.0": n, "x.1": n}) for d in value.shape) for name, value in graph.inputs}

@@ -1,8 +1,8 @@
-"""Random networks of layers, through the public API: each is legal, and follows from its seed.
+"""Random valid networks of layers, through the public API, determined by a seed.
 
     output = random_network(network, seed)
 
-A quarter of them leave the first size open.
+In a quarter of them, the first size is dynamic.
 """
 
 from __future__ import annotations
@@ -39,26 +39,26 @@ BINARY = (
 
 @dataclass(frozen=True, slots=True)
 class Grower:
-    """A network while it grows: its tensors so far, and the dice."""
+    """A growing network: its tensors and the random generator."""
 
     network: trt.INetworkDefinition
     dice: random.Random
     tensors: list[trt.ITensor]
 
     def tensor(self) -> trt.ITensor:
-        """One of the last few, the last one mostly."""
+        """One of the last tensors, mostly the last one."""
         return self.dice.choice(self.tensors[-3:] + self.tensors[-1:] * 3)
 
     def axis(self, x: trt.ITensor) -> int:
-        """Any but the first, whose size may be open."""
+        """Any axis but the first, which may be dynamic."""
         return self.dice.randrange(1, len(x.shape))
 
     def mask(self, x: trt.ITensor) -> int:
-        """Some axes but the first, one at least."""
+        """A mask of one or more axes without the first."""
         return sum({1 << self.axis(x) for _ in range(self.dice.randint(1, 3))})
 
     def constant(self, x: trt.ITensor, shape: Shape) -> trt.ITensor:
-        """Numbers of the type of `x`."""
+        """Random numbers of the type of `x`."""
         numbers = np.random.default_rng(self.network.num_layers).random(shape, np.float32) + np.float32(0.5)
         layer = self.network.add_constant(shape, trt.Weights(numbers)).get_output(0)
         return layer if x.dtype == trt.float32 else self.network.add_cast(layer, x.dtype).get_output(0)
@@ -68,7 +68,7 @@ Step: TypeAlias = Callable[[Grower, trt.ITensor], trt.ILayer]
 
 
 def random_network(network: trt.INetworkDefinition, size: int) -> trt.ITensor:
-    """The network of seed `size`, of at most LAYERS layers beside its constants; its last tensor."""
+    """The last tensor of the network of seed `size`, with at most LAYERS layers besides constants."""
     dice = random.Random(size)
     shape = dice.choice(SHAPES)
     if dice.random() < 0.25:
@@ -86,19 +86,19 @@ def random_network(network: trt.INetworkDefinition, size: int) -> trt.ITensor:
 
 
 def activation(grower: Grower, x: trt.ITensor) -> trt.ILayer:
-    """Any function."""
+    """Any activation function."""
     layer = grower.network.add_activation(x, grower.dice.choice([*trt.ActivationType.__members__.values()]))
     layer.alpha, layer.beta = grower.dice.choice((0.1, 1.0)), grower.dice.choice((0.5, 1.0))
     return layer
 
 
 def unary(grower: Grower, x: trt.ITensor) -> trt.ILayer:
-    """A function of one operand."""
+    """A unary function."""
     return grower.network.add_unary(x, grower.dice.choice(UNARY))
 
 
 def binary(grower: Grower, x: trt.ITensor) -> trt.ILayer:
-    """With another tensor of the same shape, or with a constant."""
+    """An operation with another tensor of the same shape, or with a constant."""
     alike = [t for t in grower.tensors if t.dtype == x.dtype and tuple(t.shape) == tuple(x.shape)]
     axis = grower.axis(x)
     row = tuple(d if k == axis else 1 for k, d in enumerate(x.shape))
@@ -107,7 +107,7 @@ def binary(grower: Grower, x: trt.ITensor) -> trt.ILayer:
 
 
 def scale(grower: Grower, x: trt.ITensor) -> trt.ILayer:
-    """With a power in half of the cases."""
+    """A scale, in half of the cases with a power."""
     modes = trt.ScaleMode.__members__.values()
     mode, axis = grower.dice.choice([*modes]), 1
     count = {trt.ScaleMode.UNIFORM: 1, trt.ScaleMode.CHANNEL: x.shape[1]}.get(mode, math.prod(x.shape[1:]))
@@ -117,7 +117,7 @@ def scale(grower: Grower, x: trt.ITensor) -> trt.ILayer:
 
 
 def normalization(grower: Grower, x: trt.ITensor) -> trt.ILayer:
-    """Over some axes."""
+    """A normalisation over some axes."""
     mask = grower.mask(x)
     shape = tuple(d if mask >> k & 1 else 1 for k, d in enumerate(x.shape))
     gain, bias = grower.constant(x, shape), grower.constant(x, shape)
@@ -125,7 +125,7 @@ def normalization(grower: Grower, x: trt.ITensor) -> trt.ILayer:
 
 
 def resize(grower: Grower, x: trt.ITensor) -> trt.ILayer:
-    """One of the last two axes or both, in any mode."""
+    """A resize of one or both of the last two axes, in any mode."""
     layer = grower.network.add_resize(x)
     layer.resize_mode = grower.dice.choice([*trt.InterpolationMode.__members__.values()])
     grids = [*trt.ResizeCoordinateTransformation.__members__.values()]
@@ -137,7 +137,7 @@ def resize(grower: Grower, x: trt.ITensor) -> trt.ILayer:
 
 
 def transpose(grower: Grower, x: trt.ITensor) -> trt.ILayer:
-    """All axes but the first in some order."""
+    """A permutation of all axes but the first."""
     layer = grower.network.add_shuffle(x)
     axes = range(1, len(x.shape))
     layer.first_transpose = (0, *grower.dice.sample(axes, len(axes)))
@@ -145,27 +145,27 @@ def transpose(grower: Grower, x: trt.ITensor) -> trt.ILayer:
 
 
 def reshape(grower: Grower, x: trt.ITensor) -> trt.ILayer:
-    """The same axes, their sizes exchanged."""
+    """A reshape to permuted sizes."""
     layer = grower.network.add_shuffle(x)
     layer.reshape_dims = (0, *grower.dice.sample(list(x.shape[1:]), len(x.shape) - 1))
     return layer
 
 
 def reduce(grower: Grower, x: trt.ITensor) -> trt.ILayer:
-    """Some axes, which stay with size 1."""
+    """A reduction of some axes, which keep size 1."""
     kind = grower.dice.choice([k for k in trt.ReduceOperation.__members__.values() if k in NUMBERS])
     return grower.network.add_reduce(x, kind, grower.mask(x), True)
 
 
 def slice_(grower: Grower, x: trt.ITensor) -> trt.ILayer:
-    """A piece of every axis but the first, which has one element for sizes that are open."""
+    """A slice of each axis but the first, which keeps one element."""
     pairs = [sorted(grower.dice.choices(range(d), k=2)) for d in x.shape[1:]]
     start, size = (0, *(a for a, _ in pairs)), (1, *(b - a + 1 for a, b in pairs))
     return grower.network.add_slice(x, start, size, (1,) * len(start))
 
 
 def concatenation(grower: Grower, x: trt.ITensor) -> trt.ILayer:
-    """Twice the same, or with a neighbour that fits."""
+    """A tensor with itself, or with another one that fits."""
     alike = [t for t in grower.tensors if t.dtype == x.dtype and tuple(t.shape) == tuple(x.shape)]
     layer = grower.network.add_concatenation([x, grower.dice.choice(alike)])
     layer.axis = grower.axis(x)
@@ -173,7 +173,7 @@ def concatenation(grower: Grower, x: trt.ITensor) -> trt.ILayer:
 
 
 def cast(grower: Grower, x: trt.ITensor) -> trt.ILayer:
-    """Another floating type."""
+    """A cast to another floating-point type."""
     return grower.network.add_cast(x, grower.dice.choice(TYPES))
 
 

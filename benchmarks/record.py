@@ -1,4 +1,4 @@
-"""Results as JSON lines, so that commits can be compared: one line for the machine, one for each case."""
+"""Results as JSON lines, to compare commits: a line for the machine and one for each case."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ SAME_AS_BEST = 0.03  # differences below this are a tie
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The times of one way of a peer, in microseconds; its largest error in ulp. paired: its time by ours,
-    turn by turn; 0 where that was not asked."""
+    """The times of a way of a peer in microseconds; its largest error in ulp. paired: its time divided by
+    ours, by rounds; 0: not measured."""
 
     peer: str
     label: str
@@ -30,17 +30,17 @@ class Entry:
 
     @property
     def name(self) -> str:
-        """The peer and, where it has several, the way."""
+        """The peer, with the label of the way if it has one."""
         return f"{self.peer} ({self.label})" if self.label else self.peer
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Everything about a case at a number of threads.
+    """A case at a number of threads.
 
-    limit_minimum, limit: of the fastest plain kernel; memcpy: of the larger of the two sizes. left_out: why
-    a peer has no entry. facts: seconds to build and load, bytes. disturbed: bursts that the machine was not
-    quiet for, of `bursts`.
+    limit, limit_minimum: times of the fastest plain kernel; memcpy: of the larger of the two sizes. left_out:
+    reasons why peers have no entry. facts: seconds to build and load, bytes. disturbed: bursts before which
+    the machine was not quiet, of `bursts`.
     """
 
     case: str
@@ -57,12 +57,12 @@ class Row:
     bursts: int
 
     def entry(self, peer: str, label: str | None = None) -> Entry | None:
-        """The fastest way of a peer, or the one of that label."""
+        """The fastest way of a peer, or the one with this label."""
         mine = [e for e in self.entries if e.peer == peer and label in (None, e.label)]
         return min(mine, key=lambda e: e.median, default=None)
 
     def best(self, ours: str) -> Entry | None:
-        """The fastest of all others."""
+        """The fastest way of all other peers."""
         return min((e for e in self.entries if e.peer != ours), key=lambda e: e.median, default=None)
 
 
@@ -83,7 +83,7 @@ def disturbance(row: Row) -> list[str]:
 
 
 def others(rows: Sequence[Row]) -> list[str]:
-    """Peers that a table of these rows tells of."""
+    """The peers that have times or reasons in these rows."""
     return [n for n in NAMES if n != OURS and any(r.entry(n) or why(r, n) for r in rows)]
 
 
@@ -133,32 +133,32 @@ KINDS: dict[str, type[Machine | Row | Crowd | Gain]] = {
 
 
 def line_of(kind: str, item: Row | Machine | Crowd | Gain) -> str:
-    """One JSON line."""
+    """A JSON line."""
     return json.dumps({"kind": kind, **asdict(item)})
 
 
 def append(path: Path | None, line: str) -> None:
-    """Add a line to a file of results, if there is one."""
+    """Append a line to a file of results, if there is one."""
     if path is not None:
         with path.open("a") as file:
             file.write(line + "\n")
 
 
 def begin(path: Path | None, lines: Iterable[str] = ()) -> None:
-    """Begin a file of results, if there is to be one: the machine, and lines of an earlier run."""
+    """Begin a file of results, if there is one, with the machine and lines of an earlier run."""
     if path is not None:
         write_text(path, "".join(f"{x}\n" for x in (line_of("machine", this_machine({}, {})), *lines)))
 
 
 def lines(path: Path | None) -> list[dict[str, Any]]:  # Any: as JSON has them
-    """What a file of lines holds, if there is one."""
+    """The lines of a file; none if there is no file."""
     if path is None or not path.exists():
         return []
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def parse(kind: Any, value: Any) -> Any:  # Any: of every type
-    """A value of a type, of what `asdict` and JSON made of it: records in tuples, dictionaries and records.
+    """A value of a type from the output of `asdict` and JSON: records in tuples, dictionaries and records.
 
     >>> parse(Crowd, {"case": "a", "threads": 2, "alone": 1.0, "beside": 1.5})
     Crowd(case='a', threads=2, alone=1.0, beside=1.5)
@@ -175,7 +175,7 @@ def parse(kind: Any, value: Any) -> Any:  # Any: of every type
 
 
 def read(path: Path) -> Results:
-    """The results in a file; of several lines for one case the last counts."""
+    """The results in a file; the last line of a case counts."""
     items: dict[str, dict[tuple[object, ...], Any]] = {kind: {} for kind in KINDS}
     for fields in lines(path):
         kind = fields.pop("kind")
@@ -189,7 +189,7 @@ def read(path: Path) -> Results:
 
 
 def write(path: Path, results: Results) -> None:
-    """All lines into a file."""
+    """Write all results to a file."""
     items = ((results.machine,), results.rows, results.calls, results.crowds, results.gains)
     texts = [line_of(kind, x) for kind, every in zip(KINDS, items, strict=True) for x in every]
     write_text(path, "\n".join(texts) + "\n")

@@ -1,4 +1,4 @@
-"""All tables of cases by peers: cases, who takes part, what limits a case, tables and their document.
+"""All tables of cases by peers: cases, peers, limits, tables and documents.
 
 `python -m benchmarks ops`, `contractions` and `families`.
 """
@@ -18,7 +18,7 @@ from benchmarks.layers import reference as layers
 from benchmarks.peers import NAMES
 from benchmarks.suite import Suite, Work
 
-# Measured beside a busy process, too: one of each layer.
+# A case of each layer, which also runs beside a busy process.
 CROWDED = (
     "scale_c_8x64x112x112",
     "resize_bilinear_hp_8x64x56to112",
@@ -28,7 +28,7 @@ CROWDED = (
 )
 LAYERS = Suite(
     "ops",
-    "layers and chains of layers",
+    "measure layers and chains of layers",
     layers.LANGUAGE,
     cases.Layer,
     group=lambda case: case.layer,
@@ -43,7 +43,7 @@ LAYERS = Suite(
 )
 CONTRACTIONS = Suite(
     "contractions",
-    "products, convolutions, attention",
+    "measure products, convolutions, attention",
     contractions.LANGUAGE,
     forms.Group,
     group=lambda case: case.group,
@@ -54,7 +54,7 @@ CONTRACTIONS = Suite(
 )
 FAMILIES = Suite(
     "families",
-    "gathers, scatters, top k, sums, samples, fills, codes",
+    "measure gathers, scatters, top k, sums, samples, fills, codes and more",
     families.LANGUAGE,
     families_case.Family,
     group=lambda case: case.family,

@@ -1,4 +1,4 @@
-"""What it costs that each tensor is rounded to its type: cases of half types so, and with excess precision.
+"""The cost of rounding each tensor to its type: half-type cases with rounding, and with excess precision.
 
 python -m benchmarks rounding --only '^chain'
 """
@@ -39,8 +39,8 @@ whatever is fused: the same network with `BuilderFlag.EXCESS_PRECISION` and with
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A case with excess precision, and rounded; `ratio`: of rounded to excess, the median over turns; times
-    are None where both have the same kernels."""
+    """A case with excess precision and with rounding; `ratio`: rounded / excess, the median over rounds;
+    times are None if both have the same kernels."""
 
     case: str
     excess: Times | None = None
@@ -49,7 +49,7 @@ class Row:
 
 
 def described() -> dict[str, Callable[[int], Described]]:
-    """The networks of half types by name, for a number of threads."""
+    """The networks of half types by name; each takes a number of threads."""
     chains = (c for c in layer_cases.ALL if any(t.dtype in HALVES for t in c.tensors))
     every = (*chains, *(c for c in contraction_cases.ALL if c.dtype in HALVES))
     return {c.name: partial(_network, c) for c in every}
@@ -60,7 +60,7 @@ def _network(case: Any, threads: int) -> Described:  # Any: of a language
 
 
 def rows(names: Sequence[str], threads: int, effort: Effort) -> Iterator[Row]:
-    """Each of these cases, in turn with excess precision and rounded."""
+    """The rows of these cases; both engines run in turn."""
     probe, every = Probe(threads, effort.patience_s), described()
     for name in names:
         progress(name)
@@ -73,19 +73,19 @@ def rows(names: Sequence[str], threads: int, effort: Effort) -> Iterator[Row]:
 
 
 def plan(network: Described, flag: trt.BuilderFlag | None) -> bytes:
-    """The plan of a network, with a flag perhaps."""
+    """The plan of a network, with a flag if there is one."""
     if flag is not None:
         network[2].set_flag(flag)
     return bytes(built(network))
 
 
 def kernels(plan: bytes) -> str:
-    """What a plan computes, as text."""
+    """The kernels of a plan, as text."""
     return print_kernels(lower_plan(read_plan(plan), loader.target()).module.kernels)
 
 
 def table(measured: Sequence[Row], threads: int) -> Table:
-    """The cases, those first that became slower."""
+    """The cases, slower ones first."""
     slower = sorted(measured, key=lambda r: -r.ratio)
     lines = tuple(
         (r.case, digits(r.excess.median), digits(r.rounded.median), digits(r.ratio))
@@ -109,8 +109,8 @@ def _run(options: argparse.Namespace, names: list[str]) -> None:
 
 COMMAND = Command(
     "rounding",
-    "what rounding each tensor to its half type costs",
+    "measure the cost of rounding each tensor to its half type",
     _run,
-    (THREADS, QUICK, markdown("write the table")),
+    (THREADS, QUICK, markdown("write the table to this file")),
     rows=described,
 )

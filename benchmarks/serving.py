@@ -1,4 +1,4 @@
-"""Serving beside a bare loop: throughput at saturation, what batching gains, what a request costs, growth.
+"""Serving beside a bare loop: throughput at saturation, gain of batching, overhead of a request, growth.
 
 python -m benchmarks serve --resnet resnet50.onnx --markdown docs/tables/serve.md
 """
@@ -56,7 +56,7 @@ NOTE = (
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What clients measured together; `cpu`: seconds of theirs."""
+    """The measurements of all clients; `cpu`: their CPU seconds."""
 
     requests: int
     seconds: float
@@ -65,11 +65,11 @@ class Load:
 
     @property
     def rate(self) -> float:
-        """Requests a second."""
+        """Requests per second."""
         return self.requests / self.seconds
 
     def at(self, part: float) -> float:
-        """The milliseconds that this part of requests stays below."""
+        """The milliseconds that this part of the requests stays below."""
         return sorted(self.milliseconds)[min(len(self.milliseconds) - 1, int(part * len(self.milliseconds)))]
 
 
@@ -77,7 +77,7 @@ PARTS = ("overhead", "saturation", "batching", "growth")
 
 
 def tables(resnet: Path | None, seconds: float, small: int, parts: Sequence[str] = PARTS) -> list[Table]:
-    """One row for each measure, of these parts; none of saturation without a file of ResNet-50."""
+    """A row for each measurement of these parts; saturation requires a file of ResNet-50."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         measures: dict[str, Callable[[], Iterator[tuple[str, ...]]]] = {
@@ -137,7 +137,7 @@ def _body(arrays: dict[str, np.ndarray[Any, Any]]) -> tuple[bytes, dict[str, str
 def _clients(
     port: int, name: str, bodies: Sequence[tuple[bytes, dict[str, str]]], clients: int, until: Any
 ) -> Load:
-    """Clients in one process of their own, so that its CPU time is theirs: asyncio, one connection each."""
+    """Clients in a process of their own, so that its CPU time is theirs: asyncio, one connection each."""
     read, write = os.pipe()
     child = os.fork()
     if not child:
@@ -253,7 +253,7 @@ def _saturation(model: Path, seconds: float) -> Iterator[tuple[str, ...]]:
 
 
 def encoder() -> onnx.ModelProto:
-    """An encoder of MiniLM's size with random weights: tokens to the mean of their last states."""
+    """An encoder of MiniLM's size with random weights: from tokens to the mean of their last states."""
     random, writer = np.random.default_rng(0), Writer()
     node = writer.node
 
@@ -289,7 +289,7 @@ def encoder() -> onnx.ModelProto:
 
 
 def _batching(folder: Path, seconds: float, rows: int = 16) -> Iterator[tuple[str, ...]]:
-    """Sentences of 8 to 128 tokens, padded to a few lengths by clients, as tokenizers do."""
+    """Sentences of 8 to 128 tokens, which clients pad to a few lengths, as tokenizers do."""
     model, random = folder / "encoder.onnx", np.random.default_rng(1)
     onnx.save(encoder(), model)
     lengths = [16, 32, 64, 128]
@@ -338,14 +338,18 @@ def _run(options: argparse.Namespace, parts: list[str]) -> None:
 
 COMMAND = Command(
     "serve",
-    "requests to a server beside a bare loop",
+    "measure requests to a server beside a bare loop",
     _run,
     (
-        file("--resnet", "that of python -m benchmarks.models.networks"),
-        option("--seconds", type=float, default=5.0, help="of each measure (default: %(default)s)"),
-        option("--small", type=int, default=1_000_000, help="requests (default: %(default)s)"),
-        markdown("write the table"),
+        file("--resnet", "ResNet-50, written by python -m benchmarks.models.networks"),
+        option(
+            "--seconds", type=float, default=5.0, help="seconds of each measurement (default: %(default)s)"
+        ),
+        option(
+            "--small", type=int, default=1_000_000, help="number of small requests (default: %(default)s)"
+        ),
+        markdown("write the table to this file"),
     ),
     rows=lambda: PARTS,
-    what="measures",
+    what="measurements",
 )

@@ -1,7 +1,7 @@
-"""One process of the benchmark: peers loaded once, cases one after the other, a JSON line for each.
+"""A measuring process: peers are loaded once, cases run one after the other, with a JSON line for each.
 
-Peers fix their number of threads when they start, and now and then one of them ends the process, so that the
-parent starts a session for each number of threads and for every few cases.
+Peers fix their number of threads when they start, and sometimes one of them crashes the process. Therefore
+the parent starts a session for each number of threads and for every few cases.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ NO_TIMES = Times(0.0, 0.0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What a session is to do; `calls`: measure what a call costs, too."""
+    """The work of a session; `calls`: also measure the overhead of a call."""
 
     cases: tuple[str, ...]
     peers: tuple[str, ...]
@@ -49,7 +49,7 @@ class Order:
 
 
 def run(suite: Suite, order: Order, output: Path) -> None:
-    """Measure every case, and add its line to `output` when it is done."""
+    """Measure each case, and append its line to `output`."""
     peers, missing = load_peers(order.peers)
     with tempfile.TemporaryDirectory() as cache:
         os.environ["ANYRT_CACHE_DIR"] = cache
@@ -76,7 +76,7 @@ class _Session:
     probe: Probe
 
     def case(self, case: Any) -> Row:  # Any: of a language
-        """By all peers that can, beside its limit."""
+        """A case by all peers that support it, beside its limit."""
         task, judge = self._task(case)
         race = Race[float]()
         for name, peer in self.peers.items():
@@ -84,7 +84,7 @@ class _Session:
         return self._measured(case, race, self.suite.work(task))
 
     def calls(self, case: Any) -> Row:  # Any: see above
-        """The smallest network: bound calls, and those with arrays in and arrays out."""
+        """The smallest network: bound calls, and calls from arrays to arrays."""
         task, judge = self._task(case)
         race = Race[float]()
         for name, peer in self.peers.items():
@@ -122,7 +122,7 @@ class _Session:
         return task, judge
 
     def _measured(self, case: Any, race: Race[float], work: Work | None) -> Row:  # Any: see above
-        """All in turn; without work there is no limit."""
+        """The row of a case; without work it has no limit."""
         lost, bare = self.probe.lost, self._limits(work) if work else ()
         theirs, limits = race.measured(self.order.effort, self.probe, bare)
         kinds = self._fastest(bare, limits, work) if work else {}
@@ -150,14 +150,14 @@ class _Session:
         )
 
     def _limits(self, work: Work) -> tuple[Way, ...]:
-        """Arithmetic alone and traffic alone."""
+        """Arithmetic alone, and traffic alone."""
         moved = (max(work.read, LEAST_BYTES), max(work.written, LEAST_BYTES))
         kept = self.suite.copies or limit.is_copy(work.read, work.written)
         bare = [w for w in limit.ways(*moved, self.order.threads) if kept or w.label != limit.MEMCPY]
         return (*peaks.ways(work.flops, work.dtype, self.order.threads), *bare)
 
     def _fastest(self, bare: tuple[Way, ...], times: list[Times], work: Work) -> dict[str, Times]:
-        """Of each kind; memcpy is a way to move as many bytes only where both sides are equal."""
+        """The fastest way of each kind; memcpy counts only if both sizes are equal."""
         kinds = dict[str, Times]()
         for way, t in sorted(zip(bare, times, strict=True), key=lambda pair: -self._key(pair[1])):
             if way.label != limit.MEMCPY or limit.is_copy(work.read, work.written):

@@ -1,4 +1,4 @@
-"""Contractions at items of a later one (schedule/stages.py): a network with such stages and without, in turn.
+"""Contractions in stages of a later one (schedule/stages.py): a network with stages and without, in turn.
 
 python -m benchmarks stages --only '^depthwise'
 """
@@ -50,8 +50,8 @@ JOINED: Final = replace(STRATEGIES, stages=lambda asked, machine: asked.items)
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A network of several contractions: the shapes of its inputs, what adds its layers and gives the result,
-    and that result by NumPy in float64."""
+    """A network of several contractions: the shapes of its inputs, the function that adds its layers and
+    returns the result, and the result by NumPy in float64."""
 
     name: str
     inputs: tuple[tuple[str, tuple[int, ...]], ...]
@@ -59,12 +59,12 @@ class Case:
     truth: Callable[..., Array]
 
     def feeds(self) -> Feeds:
-        """Numbers for its inputs."""
+        """Random inputs."""
         random = np.random.default_rng(7)
         return {name: (random.normal(size=shape) / 2).astype(np.float32) for name, shape in self.inputs}
 
     def request(self, threads: int, strategies: Strategies | None = None) -> BuildRequest:
-        """What the compiler is asked."""
+        """The request to the compiler."""
         _, network, config = empty(threads)
         tensors = [network.add_input(name, trt.float32, shape) for name, shape in self.inputs]
         result = self.layers(network, tensors)
@@ -75,8 +75,8 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A case in kernels of their own and with stages; `taken`: whether the price takes these; `ratio`: of
-    apart to joined, the median over turns."""
+    """A case with separate kernels and with stages; `taken`: whether the cost model selects stages; `ratio`:
+    apart / joined, the median over rounds."""
 
     case: str
     taken: bool
@@ -86,7 +86,7 @@ class Row:
 
 
 def depthwise(images: int, channels: int, size: int, maps: int) -> Case:
-    """A depthwise convolution of 3 × 3, maximum with 0, a pointwise one."""
+    """A depthwise convolution of 3 × 3, ReLU, a pointwise convolution."""
     inner, outer = _weights(channels, 1, 3, 3), _weights(maps, channels, 1, 1)
 
     def layers(network: trt.INetworkDefinition, tensors: Sequence[trt.ITensor]) -> trt.ITensor:
@@ -109,7 +109,7 @@ def depthwise(images: int, channels: int, size: int, maps: int) -> Case:
 
 
 def attention(batch: int, heads: int, rows: int, keys: int, size: int) -> Case:
-    """Softmax of queries times keys, times values, and a projection of all heads."""
+    """Attention, and a projection of all heads."""
     width = heads * size
     weights = _weights(width, width)
 
@@ -136,7 +136,7 @@ def attention(batch: int, heads: int, rows: int, keys: int, size: int) -> Case:
 
 
 def perceptron(rows: int, width: int, inner: int) -> Case:
-    """Two products with weights, and between them a maximum with 0."""
+    """Two products with weights and a ReLU between them."""
     first, second = _weights(width, inner), _weights(inner, width)
 
     def layers(network: trt.INetworkDefinition, tensors: Sequence[trt.ITensor]) -> trt.ITensor:
@@ -175,7 +175,7 @@ CASES: Final = (
 
 
 def rows(names: Sequence[str], threads: int, effort: Effort) -> Iterator[Row]:
-    """Each of these cases, in turn in kernels of their own and with stages."""
+    """The rows of these cases; both engines run in turn."""
     probe = Probe(threads, effort.patience_s)
     for case in (c for c in CASES if c.name in names):
         progress(case.name)
@@ -188,13 +188,13 @@ def rows(names: Sequence[str], threads: int, effort: Effort) -> Iterator[Row]:
 
 
 def prepared(case: Case, strategies: Strategies, threads: int, feeds: Feeds) -> tuple[int, Way]:
-    """How many kernels a case has by these strategies, and what runs them."""
+    """(number of kernels with these strategies, the way that runs them)."""
     with built(case.request(threads, strategies)) as plan:
         return len(parse_report(read_plan(plan).plan.report).kernels), bound(case, plan, feeds)
 
 
 def bound(case: Case, plan: bytes, feeds: Feeds) -> Way:
-    """The engine of a plan on memory of its own; AssertionError where its results are not the reference's."""
+    """The engine of a plan on memory of its own; AssertionError if its results differ from the reference."""
     expected = case.truth(**feeds)
     arrays = feeds | {"y": np.empty(expected.shape, np.float32)}
     run = bind(engine_of(plan).create_execution_context(), arrays)
@@ -228,8 +228,8 @@ def _run(options: argparse.Namespace, names: list[str]) -> None:
 
 COMMAND = Command(
     "stages",
-    "what contractions at items of a later one give",
+    "measure contractions in stages of a later one",
     _run,
-    (THREADS, QUICK, markdown("write the document")),
+    (THREADS, QUICK, markdown("write the document to this file")),
     rows=lambda: (c.name for c in CASES),
 )

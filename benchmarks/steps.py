@@ -1,4 +1,4 @@
-"""The language of cases: a tensor goes through a chain of steps, which every peer translates.
+"""The language of cases: a tensor passes through a chain of steps, which every peer translates.
 
 >>> infer(Resize(Mode.LINEAR, scales=(1, 1, 2, 2)), Tensor((1, 3, 8, 8), Element.F32))
 Tensor(shape=(1, 3, 16, 16), dtype=<Element.F32: 'float32'>)
@@ -36,7 +36,7 @@ class Element(enum.Enum):
 
     @property
     def is_float(self) -> bool:
-        """Whether it holds fractions."""
+        """Whether it is a floating-point type."""
         return self in (Element.F32, Element.F16, Element.BF16)
 
     @property
@@ -59,7 +59,7 @@ class Tensor:
 
 
 class Reach(enum.Enum):
-    """How far one coefficient of Scale reaches."""
+    """The elements that share a coefficient of Scale."""
 
     UNIFORM = "u"
     CHANNEL = "c"
@@ -68,7 +68,8 @@ class Reach(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """(x · scale + shift) ^ power; coefficients run along `axis`, ELEMENTWISE ones also along those after."""
+    """(x · scale + shift) ^ power; coefficients run along `axis`, those of ELEMENTWISE also along later
+    axes."""
 
     reach: Reach
     axis: int = 1
@@ -128,7 +129,7 @@ class Reshape:
 
 
 class Statistics(enum.Enum):
-    """What mean and variance run over: LAYER and RMS the axes from `Norm.axis`, the others those after 1."""
+    """The axes of mean and variance: LAYER and RMS those from `Norm.axis`, the others those after 1."""
 
     LAYER = "ln"
     RMS = "rms"
@@ -138,7 +139,7 @@ class Statistics(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Norm:
-    """Normalisation, then a multiply-add: of each channel (GROUP, INSTANCE) or of what a row consists of."""
+    """Normalisation, then a multiply-add: for each channel (GROUP, INSTANCE) or each element of a row."""
 
     kind: Statistics
     groups: int = 32
@@ -153,7 +154,7 @@ class Silu:
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """Another element type."""
+    """A cast to another element type."""
 
     dtype: Element
 
@@ -176,7 +177,7 @@ Step: TypeAlias = Scale | Resize | Transpose | Reshape | Norm | Silu | Cast | De
 
 
 def infer(step: Step, x: Tensor) -> Tensor:
-    """Shape and type after a step."""
+    """Shape and type of the result of a step."""
     match step:
         case Resize(size=size, scales=scales):
             factors = scales or (1.0,) * len(x.shape)
@@ -203,7 +204,7 @@ def name_of(shape: Shape) -> str:
 
 
 def types(steps: tuple[Step, ...], x: Tensor) -> tuple[Tensor, ...]:
-    """The tensor before the first step, and after each."""
+    """The input, and the result of each step."""
     out = [x]
     for step in steps:
         out.append(infer(step, out[-1]))
@@ -217,7 +218,7 @@ def _filled(shape: Shape, before: Shape) -> Shape:
 
 
 def norm_axes(step: Norm, rank: int) -> tuple[int, ...]:
-    """The axes that statistics run over, for GROUP those after the channels."""
+    """The axes of the statistics; for GROUP those after the channels."""
     per_row = step.kind in (Statistics.LAYER, Statistics.RMS)
     return tuple(range(step.axis % rank if per_row else 2, rank))
 

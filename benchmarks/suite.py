@@ -1,4 +1,4 @@
-"""A table of cases by peers: the cases of a language, what limits them, and the document."""
+"""A table of cases by peers: the cases of a language, their limits, and the document."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from benchmarks.table import Page, Table
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a case must do: bytes that it reads and writes, multiplications and additions of a type.
+    """The least work of a case: bytes read and written, multiplications and additions of a type.
 
     known: the time of a plain C kernel, as a multiple of the limit.
     """
@@ -30,17 +30,17 @@ class Work:
 
     @property
     def facts(self) -> dict[str, float]:
-        """For results."""
+        """The work as facts of a row."""
         return {"read": float(self.read), "written": float(self.written), "flops": float(self.flops)}
 
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """A command of the command line.
+    """A command that measures the cases of a language.
 
-    group: what a case belongs to, of `groups`. work: what limits it. unit: how an error is told. copies:
-    whether memcpy is told beside the limit. least: whether the least times count, not medians. call, crowded:
-    the case of which calls with arrays are measured, too, and those that also run beside a busy process.
+    group: the group of a case, one of `groups`. work: the least work of a task. unit: the format of an error.
+    copies: whether memcpy is shown beside the limit. least: whether minima count instead of medians. call:
+    the case whose calls with arrays are also measured. crowded: cases that also run beside a busy process.
     """
 
     command: str
@@ -60,7 +60,7 @@ class Suite:
     crowded: tuple[str, ...] = ()
 
     def has(self, results: Results) -> bool:
-        """Whether results are of this table."""
+        """Whether results belong to this table."""
         names = {g.value for g in self.groups}
         return any(r.layer in names for r in results.rows)
 

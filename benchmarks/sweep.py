@@ -1,5 +1,5 @@
-"""The commands of suites: all cases by all peers, in processes of a few cases each; and what files of results
-give later."""
+"""The commands of suites: all cases by all peers, in processes of a few cases each; and commands on
+results."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from benchmarks.registry import LAYERS, SUITES
 from benchmarks.suite import Suite
 from benchmarks.table import show
 
-PER_SESSION = 30  # compilers in peers do not give back all memory
+PER_SESSION = 30  # compilers of peers do not free all memory
 
 
 def command_of(suite: Suite) -> Command:
-    """Its command."""
+    """The command of a suite."""
     everybody = ",".join(suite.peers)
     options = (
-        option("--peers", default=everybody, help="who takes part (default: %(default)s)"),
+        option("--peers", default=everybody, help="programs to measure (default: %(default)s)"),
         option("--threads", default="2,1", help="numbers of threads (default: %(default)s)"),
-        *(RUNS, QUICK, LINES, file("--compare", "compare with JSON lines of an earlier run", "OLD")),
+        *(RUNS, QUICK, LINES, file("--compare", "compare with the JSON lines of an earlier run", "OLD")),
         whole(suite.document),
-        option("--no-calls", action="store_true", help="leave out the overhead of a call"),
+        option("--no-calls", action="store_true", help="do not measure the overhead of a call"),
         option("--session", type=Path, help=argparse.SUPPRESS),
     )
     return Command(suite.command, suite.help, partial(_run, suite), options, lambda: suite.language.cases)
@@ -62,7 +62,7 @@ def _run(suite: Suite, options: argparse.Namespace, cases: list[str]) -> None:
 def _run_sessions(
     suite: Suite, options: argparse.Namespace, cases: Sequence[str], threads: str, output: Path
 ) -> None:
-    """A process for every few cases; one that dies costs the case it died in."""
+    """A process for every few cases. If it crashes, only the case that was running is lost."""
     left, calls = list(cases), not options.no_calls
     while left:
         todo, before = left[:PER_SESSION], _done(output, threads)
@@ -91,7 +91,7 @@ def _done(output: Path, threads: str) -> set[str]:
 
 
 def _session(suite: Suite, cases: Sequence[str], options: argparse.Namespace) -> None:
-    """What a child process does."""
+    """The child process."""
     faulthandler.enable()
     threads, peers = int(options.threads), tuple(options.peers.split(","))
     limit_threads(threads)
@@ -120,9 +120,14 @@ def _list(options: argparse.Namespace, names: list[str]) -> None:
 
 COMMANDS = (
     *map(command_of, SUITES),
-    Command("list", "names of all cases of ops", _list, rows=lambda: LAYERS.language.cases),
+    Command("list", "print the names of all cases of ops", _list, rows=lambda: LAYERS.language.cases),
     Command(
-        "compare", "two files of results", _compare, (option("old", type=Path), option("new", type=Path))
+        "compare",
+        "compare two files of results",
+        _compare,
+        (option("old", type=Path), option("new", type=Path)),
     ),
-    Command("report", "tables of results", _report, (option("results", type=Path), markdown())),
+    Command(
+        "report", "print the tables of a file of results", _report, (option("results", type=Path), markdown())
+    ),
 )

@@ -1,4 +1,4 @@
-"""Tables of text, for terminals and for Markdown.
+"""Tables of text, for the terminal and for Markdown.
 
 >>> print(markdown(Table("Sums", ("a", "b"), (("1", "2"),))))
 ### Sums
@@ -29,16 +29,16 @@ class HasThreads(Protocol):
 
     @property
     def threads(self) -> int:
-        """How many computed it."""
+        """The number of threads that computed it."""
 
 
 _Row = TypeVar("_Row", bound=HasThreads)
-WIDE = 200  # characters, where nobody says
+WIDE = 200  # characters, if the terminal is unknown
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A title, the names of the columns, rows of text; `note` explains below the title."""
+    """A title, names of columns, rows of text; `note` is printed with the title."""
 
     title: str
     columns: tuple[str, ...]
@@ -48,13 +48,13 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A document of tables: what stands above and below the lines about the machine."""
+    """A document of tables: the text above and below the lines about the machine."""
 
     head: str
     how: str = ""
 
     def write(self, path: Path, tables: Iterable[Table], machine: Machine, brief: bool = False) -> None:
-        """Write the document; brief: of the machine the first line alone."""
+        """Write the document; brief: only the first line about the machine."""
         lines = [f"- {line}" for line in machine.lines()][: 1 if brief else None]
         path.parent.mkdir(parents=True, exist_ok=True)
         how = [self.how] if self.how else []
@@ -62,7 +62,7 @@ class Page:
 
 
 def markdown(table: Table) -> str:
-    """For a document."""
+    """A table in Markdown."""
     lines = [f"### {table.title}", ""]
     lines += [table.note, ""] if table.note else []
     lines += [_line(table.columns), "|" + "---|" * len(table.columns)]
@@ -70,7 +70,7 @@ def markdown(table: Table) -> str:
 
 
 def show(tables: Iterable[Table]) -> None:
-    """On the terminal."""
+    """Print tables to the terminal."""
     console = Console()
     if not console.is_terminal:
         console = Console(width=WIDE)
@@ -86,18 +86,18 @@ def show(tables: Iterable[Table]) -> None:
 
 
 def by_threads(rows: Sequence[_Row]) -> Iterator[tuple[str, list[_Row]]]:
-    """The rows of each number of threads, the largest first, under its name in titles."""
+    """The rows of each number of threads, the largest first, with its name for titles."""
     for threads in sorted({r.threads for r in rows}, reverse=True):
         yield "1 thread" if threads == 1 else f"{threads} threads", [r for r in rows if r.threads == threads]
 
 
 def title(text: str) -> str:
-    """With a capital at its begin."""
+    """The text with a capital first letter."""
     return text[:1].upper() + text[1:]
 
 
 def geometric_mean(numbers: Iterable[float]) -> float:
-    """The geometric mean; 0 of nothing.
+    """The geometric mean; 0 without numbers.
 
     >>> geometric_mean([2, 8])
     4.0
@@ -107,7 +107,7 @@ def geometric_mean(numbers: Iterable[float]) -> float:
 
 
 def digits(x: float) -> str:
-    """Three digits that count.
+    """A number with three significant digits.
 
     >>> digits(0.01234), digits(1.5), digits(12345.6)
     ('0.0123', '1.50', '12346')

@@ -1,13 +1,14 @@
-"""One of the two processes of `python -m benchmarks trees`: it builds engines with the AnyRT that PYTHONPATH
-names, and runs a burst of inferences whenever it is asked to.
+"""A process of `python -m benchmarks trees`: it builds engines with the AnyRT of PYTHONPATH, and runs bursts
+of inferences on request.
 
 A line of JSON on its input is a request, a line on its output the answer:
 
-    {"case": "norm_ln_8x512x768"}     [["", 61.2], …]: its ways and microseconds of each; a text, if it fails
+    {"case": "norm_ln_8x512x768"}     [["", 61.2], …]: its ways with microseconds; a text, if it fails
     {"way": 0, "runs": 20}            59.8: the median in microseconds
 
-A network of networks.py with its size, such as "residual 1", is a case, too, and so are those of contractions
-and families, as "families/topk_32x1000_1". Only the public API of AnyRT is used, so that any tree will do.
+A network of networks.py with its size, such as "residual 1", is also a case, as are those of contractions and
+families, such as "families/topk_32x1000_1". The process uses only the public API of AnyRT, which any tree
+has.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from benchmarks.peers import anyrt as ours
 
 
 def main(threads: int) -> None:
-    """Answer until the input ends."""
+    """Answer requests until the input ends."""
     limit_threads(threads)
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever else is printed is no answer
@@ -39,14 +40,14 @@ def main(threads: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """What can be run; the engines know no more than the addresses of what is `held`."""
+    """The prepared ways; `held`: the tasks whose memory the engines use."""
 
     threads: int
     ways: list[Way] = field(default_factory=list)
     held: list[Task] = field(default_factory=list)
 
     def answer(self, request: object) -> object:
-        """What is asked for."""
+        """The answer to a request."""
         match request:
             case {"case": str(name)}:
                 return self.prepare(name)

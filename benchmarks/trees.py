@@ -1,12 +1,12 @@
-"""Two source trees, case by case and in turn: what a change of the compiler made faster or slower.
+"""Two source trees, case by case and in turn: which cases a change of the compiler makes faster or slower.
 
     python -m benchmarks trees --old ../older
-    python -m benchmarks trees --old HEAD --changed    only cases whose kernels differ, as replay finds
+    python -m benchmarks trees --old HEAD --changed    only cases whose kernels differ, by tools/replay.py
 
-Each tree has a process, which builds a few cases with its own AnyRT. Then they run in turn, a burst each,
-and never both; what counts is the median of the ratios of neighbouring bursts, so that a machine that becomes
-slower meanwhile does no harm. Where memory lies differs from process to process: a case that seems slower or
-faster is measured again in new ones, and the middle ratio counts.
+Each tree has a process, which builds a few cases with its own AnyRT. Then both run in turn, a burst each,
+never at the same time. The median of the ratios of neighbouring bursts counts, so that a machine that becomes
+slower meanwhile does not change it. Addresses differ between processes: a case that seems slower or faster is
+measured again in new processes, and the middle ratio counts.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from benchmarks.table import Table, digits, geometric_mean, show
 BATCH = 8  # cases for which both processes hold engines and memory
 MOST_BURST = 1000  # of calls that take a microsecond
 NOTABLE = 0.03
-LEAST = 0.98  # of the speed before: what a layer or family shall keep on the mean
-CLEAR, PATIENCE = 0.01, 4  # so many times the bursts, as long as a ratio may be off by more than that
+LEAST = 0.98  # of the old speed, which each layer or family must keep on average
+CLEAR, PATIENCE = 0.01, 4  # at most PATIENCE times the bursts, until the ratio is certain within CLEAR
 AGAIN = 2  # times that a case is measured again
 NOTCH = 1.57  # of the quartiles' distance, by the root of the count: 95 % of a median (McGill 1978)
 NETWORKS = ("residual 1", "gelu 1", "normalizations 1")
@@ -62,8 +62,8 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A way of a case in both trees: medians in microseconds, the median of the ratios new / old, and how far
-    that may be off."""
+    """A way of a case in both trees: medians in microseconds, the median of the ratios new / old, and its
+    uncertainty."""
 
     case: str
     label: str
@@ -75,12 +75,13 @@ class Pair:
 
     @property
     def name(self) -> str:
-        """The case and, where it has several, the way."""
+        """The case, with the label of the way if it has one."""
         return f"{self.case} ({self.label})" if self.label else self.case
 
     @property
     def verdict(self) -> str:
-        """Slower or faster by more than is notable, beyond noise; unclear when noise hides that."""
+        """slower or faster, if the change is notable and beyond the noise; unclear, if noise could hide
+        it."""
         if self.error:
             return self.error
         if self.ratio - self.noise > 1 + NOTABLE:
@@ -91,14 +92,14 @@ class Pair:
 
 
 def pairs(cases: Sequence[str], order: Order) -> Iterator[Pair]:
-    """Every way of every case."""
+    """All ways of all cases."""
     for start in range(0, len(cases), BATCH):
         for pair in _batch(cases[start : start + BATCH], order):
             yield _again(pair, order) if pair.verdict in ("slower", "faster", "unclear") else pair
 
 
 def _again(pair: Pair, order: Order) -> Pair:
-    """Measured again in new processes; how these differ is noise, too."""
+    """A pair after more measurements in new processes; their differences are noise, too."""
     measured = [pair]
     for _ in range(AGAIN):
         measured += [p for p in _batch([pair.case], order) if p.label == pair.label and not p.error]
@@ -106,14 +107,14 @@ def _again(pair: Pair, order: Order) -> Pair:
 
 
 def joined(measured: Sequence[Pair]) -> Pair:
-    """The one of the middle ratio, with the differences of all as noise."""
+    """The pair with the middle ratio; the differences of all are its noise."""
     middle = sorted(measured, key=lambda p: p.ratio)[len(measured) // 2]
     spread = (max(p.ratio for p in measured) - min(p.ratio for p in measured)) / 2
     return replace(middle, noise=max(spread, *(p.noise for p in measured)))
 
 
 def _batch(names: Sequence[str], order: Order) -> list[Pair]:
-    """The ways of some cases; where a process ends, each case on its own."""
+    """The ways of some cases. If a process ends, each case is measured on its own."""
     try:
         return list(_measured(names, order))
     except EndedError as error:
@@ -136,7 +137,7 @@ def _measured(names: Sequence[str], order: Order) -> Iterator[Pair]:
 
 
 def _compared(case: str, old: Way, new: Way, effort: Effort) -> Pair:
-    """Old and new in turn, until the ratio is clear or patience is over."""
+    """Old and new in turn, until the ratio is certain or the patience is over."""
     runs = length(min(old[1].estimate_us, new[1].estimate_us) / 1e6, replace(effort, most_burst=MOST_BURST))
     befores, afters = list[float](), list[float]()
     for _ in range(PATIENCE):
@@ -152,7 +153,7 @@ def _compared(case: str, old: Way, new: Way, effort: Effort) -> Pair:
 
 
 def compared(case: str, label: str, old: Sequence[float], new: Sequence[float]) -> Pair:
-    """What bursts in turn tell.
+    """The ratio of bursts in turn, with its uncertainty.
 
     >>> compared("c", "", [10, 20, 10], [11, 22, 11]).ratio
     1.1
@@ -167,12 +168,12 @@ def compared(case: str, label: str, old: Sequence[float], new: Sequence[float]) 
 
 
 class EndedError(Exception):
-    """A tree's process is no more."""
+    """The process of a tree has ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A way of a case in a process: its number there, and about how long it takes."""
+    """A way of a case in a process: its number there, and its estimated time."""
 
     number: int
     label: str
@@ -208,7 +209,7 @@ class Process:
         self.cache.cleanup()
 
     def prepare(self, case: str) -> list[Prepared] | str:
-        """Build a case; why it cannot be built."""
+        """Build a case; the reason if it cannot be built."""
         answer = self._ask({"case": case})
         if isinstance(answer, str):
             return answer
@@ -223,8 +224,8 @@ class Process:
         return answer
 
     def _ask(self, request: dict[str, object]) -> object:
-        assert self.child.stdin is not None, "a pipe was asked for"
-        assert self.child.stdout is not None, "a pipe was asked for"
+        assert self.child.stdin is not None, "a pipe"
+        assert self.child.stdout is not None, "a pipe"
         try:
             print(json.dumps(request), file=self.child.stdin, flush=True)
             line = self.child.stdout.readline()
@@ -243,12 +244,12 @@ Way: TypeAlias = tuple[Process, Prepared]
 
 
 def line_of(pair: Pair) -> str:
-    """One JSON line."""
+    """A JSON line."""
     return json.dumps({"kind": "pair", **asdict(pair), "verdict": pair.verdict})
 
 
 def read(path: Path) -> list[Pair]:
-    """What a file of such lines holds, but for the last case, whose ways need not all be there."""
+    """The pairs in a file of such lines, without the last case, whose ways may be incomplete."""
     lines = [json.loads(line) for line in path.read_text().splitlines() if line.endswith("}")]
     names = {f.name for f in fields(Pair)}
     measured = [Pair(**{k: v for k, v in x.items() if k in names}) for x in lines if x["kind"] == "pair"]
@@ -256,7 +257,7 @@ def read(path: Path) -> list[Pair]:
 
 
 def said(pair: Pair) -> str:
-    """What a commit says of a case whose kernels it changes."""
+    """A line about a case for a commit that changes its kernels."""
     if pair.error:
         return f"times: none, {pair.name}: {pair.error}"
     old, new = digits(pair.old_us), digits(pair.new_us)
@@ -264,7 +265,7 @@ def said(pair: Pair) -> str:
 
 
 def tables(measured: Sequence[Pair]) -> list[Table]:
-    """Every case, the slower ones first; each layer."""
+    """All cases, slower ones first; and all layers."""
     right = [p for p in measured if not p.error]
     cases = [_line(p) for p in sorted(measured, key=lambda p: -math.inf if p.error else -p.ratio)]
     groups = [
@@ -320,13 +321,15 @@ def _run(options: argparse.Namespace, names: list[str]) -> None:
 
 COMMAND = Command(
     "trees",
-    "this source tree beside another one, in turn",
+    "measure this source tree and another one in turn",
     _run,
     (
-        option("--old", required=True, metavar="TREE", help="the other checkout, or a commit"),
-        option("--changed", action="store_true", help="only cases whose kernels differ (tools/replay.py)"),
+        option("--old", required=True, metavar="TREE", help="the other source tree, or a commit"),
+        option(
+            "--changed", action="store_true", help="measure only cases whose kernels differ (tools/replay.py)"
+        ),
         *(THREADS, RUNS, QUICK, LINES),
-        option("--resume", action="store_true", help="go on where FILE of --json ends"),
+        option("--resume", action="store_true", help="continue where the file of --json ends"),
     ),
     rows=lambda: LAYERS,
 )

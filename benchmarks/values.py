@@ -1,4 +1,4 @@
-"""The numbers that cases work with: inputs and coefficients, the same in every run and for every peer."""
+"""The numbers of cases: inputs and coefficients, equal in every run and for every peer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HALVES = tuple(np.dtype(t) for t in (ml_dtypes.int4, ml_dtypes.uint4, ml_dtypes.
 
 
 def memory(shape: Shape, dtype: np.dtype[Any]) -> Array:
-    """Memory that begins at a page, so that nobody is lucky with addresses; already touched."""
+    """Memory that begins at a page, so that addresses favour no program; already touched."""
     size = math.prod(shape) * dtype.itemsize
     raw = np.zeros(size + ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
@@ -28,36 +28,36 @@ def memory(shape: Shape, dtype: np.dtype[Any]) -> Array:
 
 
 def aligned(tensor: Tensor) -> Array:
-    """The same for a tensor."""
+    """Page-aligned memory of a tensor's type and shape."""
     return memory(tensor.shape, tensor.dtype.numpy)
 
 
 def like(tensor: Tensor) -> Array:
-    """An array of the tensor's type and shape that takes no memory."""
+    """An array of a tensor's type and shape that occupies no memory."""
     return np.broadcast_to(np.zeros((), tensor.dtype.numpy), tensor.shape)
 
 
 def placed(x: Array) -> Array:
-    """The same at the beginning of a page."""
+    """A page-aligned copy."""
     out = memory(x.shape, x.dtype)
     out[...] = x
     return out
 
 
 def room(like: Array) -> Array:
-    """Memory for a result: of types of 4 bits, two elements in each byte."""
+    """Memory for a result; two elements of a 4-bit type share a byte."""
     if like.dtype in HALVES:
         return memory((-(-like.size // 2),), np.dtype(np.uint8))
     return memory(like.shape, like.dtype)
 
 
 def nbytes(x: Array) -> int:
-    """What it takes in memory."""
+    """Bytes in memory."""
     return -(-x.size // 2) if x.dtype in HALVES else x.nbytes
 
 
 def packed(x: Array) -> Array:
-    """As programs take it: two elements of 4 bits in each byte, the first in the lower half."""
+    """The array as programs take it: two 4-bit elements in each byte, the first in the lower half."""
     if x.dtype not in HALVES:
         return x
     codes = x.astype(np.int8).reshape(-1).view(np.uint8)
@@ -65,7 +65,7 @@ def packed(x: Array) -> Array:
 
 
 def fetched(held: tuple[Array, ...], like: tuple[Array, ...]) -> tuple[Array, ...]:
-    """What memory of `room` holds, as arrays of these types."""
+    """The content of memory from `room`, as arrays of these types."""
     return tuple(_unpacked(x, y) for x, y in zip(held, like, strict=True))
 
 
@@ -85,7 +85,7 @@ def read_arrays(path: Path) -> dict[str, Array]:
 
 
 def input_values(tensor: Tensor, low: float, high: float, seed: int = 7) -> Array:
-    """Random numbers: between `low` and `high`, or any codes of an integer type."""
+    """Random numbers between `low` and `high`, or any codes of an integer type."""
     random = np.random.default_rng(seed)
     out = aligned(tensor)
     if tensor.dtype.is_float:
@@ -96,31 +96,32 @@ def input_values(tensor: Tensor, low: float, high: float, seed: int = 7) -> Arra
 
 
 def scale_values(step: Scale, shape: Shape) -> tuple[Floats | None, Floats | None]:
-    """(scale, shift), None for what is absent."""
-    size = scale_shape(step, shape)
+    """(scale, shift); None if absent."""
+    affine = scale_shape(step, shape)
     lowest = -64 if step.power in (1.0, 2.0) else 0  # other powers take positive numbers only
-    scale = _sixty_fourths(size, 32, 96, 1) if step.scale else None
-    return scale, _sixty_fourths(size, lowest, 64, 2) if step.shift else None
+    scale = _sixty_fourths(affine, 32, 96, 1) if step.scale else None
+    return scale, _sixty_fourths(affine, lowest, 64, 2) if step.shift else None
 
 
 def norm_values(step: Norm, shape: Shape) -> tuple[Floats, Floats]:
     """(scale, bias)."""
-    size = affine_shape(step, shape)
-    return _sixty_fourths(size, 32, 96, 3), _sixty_fourths(size, -64, 64, 4)
+    affine = affine_shape(step, shape)
+    return _sixty_fourths(affine, 32, 96, 3), _sixty_fourths(affine, -64, 64, 4)
 
 
 def constant_values(constant: Constant, shape: Shape) -> Floats:
     """A formula's constant beside an input of `shape`."""
-    size = constant_shape(constant, shape)
+    target = constant_shape(constant, shape)
     match constant:
         case Number(value):
-            return np.full(size, value, np.float32)
+            return np.full(target, value, np.float32)
         case Weights():
             scale, bias = norm_values(Norm(Statistics.LAYER), shape)
-            return (scale if constant is Weights.SCALE else bias).reshape(size)
+            return (scale if constant is Weights.SCALE else bias).reshape(target)
 
 
 def _sixty_fourths(shape: Shape, low: int, high: int, seed: int) -> Floats:
-    """Numbers that float16 and bfloat16 hold exactly: peers that compute in these are not wrong for that."""
+    """Numbers that float16 and bfloat16 represent exactly, so that peers that compute in these are not
+    wrong."""
     numbers = np.random.default_rng(seed).integers(low, high, math.prod(shape), endpoint=True)
     return np.asarray(numbers / 64, np.float32).reshape(shape)

@@ -47,9 +47,15 @@ def _together(rows: list[Row]) -> list[list[Row]]:
 
 COMMAND = Command(
     "bits",
-    "fewer bits: bfloat16, half, int8, weights of a few bits, and fewer products in float32",
+    "measure bfloat16, half, int8, weights of a few bits, and float32 with Winograd",
     _run,
-    (THREADS, QUICK, FOLDER, file("--json", "add JSON lines; rows there are not run"), whole(DOCUMENT)),
+    (
+        THREADS,
+        QUICK,
+        FOLDER,
+        file("--json", "append JSON lines; rows that the file has are not run"),
+        whole(DOCUMENT),
+    ),
     rows=lambda: (r.name for r in ROWS),
     what="rows",
 )

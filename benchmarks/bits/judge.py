@@ -11,8 +11,8 @@ from benchmarks.bits.files import Form
 from benchmarks.bits.rows import Ask, Entry
 from benchmarks.values import Array
 
-# The least cosine of what is right, by what a file holds and what its program may do. Random weights of int8
-# networks have no structure that codes could keep: single outputs are off, not all of them.
+# The least cosine of right results, by the contents of the file and the program's option. Random weights of
+# int8 networks have no structure that codes could preserve: single outputs are wrong, not all of them.
 EXACT, ROUNDED, CODES = 0.99999, 0.99, 0.9
 LEAST = {
     Form.F32: EXACT, Form.BF16: ROUNDED, Form.QDQ: CODES, Form.QOPERATOR: CODES, Form.DYNAMIC: CODES,

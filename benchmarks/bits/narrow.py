@@ -1,7 +1,7 @@
 """A bfloat16 model of a float32 one: weights, inputs, outputs and every tensor between.
 
-Angles stay float32, as programs of such models compute them: those of late places have no digits left in
-bfloat16. So does what an operator takes in float32 only.
+Angles stay float32, as in such models: late positions have no digits left in bfloat16. Operands that an
+operator accepts only in float32 stay float32, too.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def in_bfloat16(model: onnx.ModelProto) -> onnx.ModelProto:
 def _wide(graph: onnx.GraphProto) -> set[str]:
     """Names of tensors that keep their type, and of all tensors that they are computed from."""
     names: set[str] = set()
-    for node in reversed(graph.node):  # users stand behind what they use
+    for node in reversed(graph.node):  # users come after their operands
         kept = WIDE.get(node.op_type, slice(0))
         names |= set(node.input if names & set(node.output) else node.input[kept])
     return names

@@ -23,28 +23,16 @@ from torch import Tensor, nn
 from benchmarks.bits.files import Facts, Files, Form
 from benchmarks.bits.narrow import in_bfloat16
 from benchmarks.models import networks
-from benchmarks.models.networks import (
-    PHOTO,
-    Calls,
-    Network,
-    ViT,
-    another,
-    bytes_of,
-    calls_of,
-    changed,
-    flops_of,
-    write,
-)
 
 BATCHES = 2  # that ranges are learnt of
 
 
-def vit_small() -> Network:
+def vit_small() -> networks.Network:
     """With 22 million weights."""
-    return Network(ViT(384, 6), {"x": torch.randn(PHOTO)})
+    return networks.Network(networks.ViT(384, 6), {"x": torch.randn(networks.PHOTO)})
 
 
-def network_of(name: str) -> Network:
+def network_of(name: str) -> networks.Network:
     """A model with fixed weights. NAME_xN: with a batch of N images."""
     model, _, batch = name.partition("_x")
     torch.manual_seed(0)
@@ -63,7 +51,7 @@ def _repeated(x: Tensor, size: int) -> Tensor:
     return torch.randn(size, *x.shape[1:])
 
 
-def _settle(network: Network) -> None:
+def _settle(network: networks.Network) -> None:
     """Set the statistics of batch normalisations to those of the inputs. With default statistics, the numbers
     vanish from layer to layer, and errors in few bits mean nothing."""
     norms = [m for m in network.module.modules() if isinstance(m, nn.BatchNorm2d)]
@@ -75,7 +63,7 @@ def _settle(network: Network) -> None:
         norm.train()
     with torch.no_grad():
         for _ in range(2):
-            network.module(*(another(x) for x in network.inputs.values()))
+            network.module(*(networks.another(x) for x in network.inputs.values()))
     network.module.eval()
 
 
@@ -84,22 +72,22 @@ def export(folder: Path, name: str, forms: list[Form]) -> None:
     files = Files(folder, name)
     network = network_of(name)
     if not files.of(Form.F32).exists():
-        write(network, files.of(Form.F32))
+        networks.write(network, files.of(Form.F32))
         files.keep_inputs({n: x.numpy() for n, x in network.inputs.items()})
         torch.manual_seed(2)
-        files.keep_batches(calls_of(network, BATCHES))
+        files.keep_batches(networks.calls_of(network, BATCHES))
         files.keep_expected(_exact(network))
         moved = sum(x.numel() * x.element_size() for x in network.inputs.values())
-        files.keep_facts(Facts(flops_of(network), bytes_of(network) - moved, moved))
+        files.keep_facts(Facts(networks.flops_of(network), networks.bytes_of(network) - moved, moved))
     for form in forms:
         if not files.of(form).exists():
             try:
                 onnx.save(CHANGES[form](onnx.load(files.of(Form.F32)), files), files.of(form))
-            except Exception as error:  # a quantiser that gives up costs the rows of its form
+            except Exception as error:  # a failing quantizer loses only the rows of its form
                 files.failed(form, f"{type(error).__name__}: {error}"[:200])
 
 
-def _exact(network: Network) -> list[np.ndarray]:
+def _exact(network: networks.Network) -> list[np.ndarray]:
     """The outputs of the model in float64."""
     module = copy.deepcopy(network.module).double()
     with torch.no_grad():
@@ -111,17 +99,16 @@ def _static(kind: QuantFormat, model: onnx.ModelProto, files: Files) -> onnx.Mod
     """The model with weights and activations in int8, with ranges from the batches."""
 
     def change(path: str) -> None:
-        quantize_static(
-            path, path, Calls(files.batches()), kind, activation_type=QuantType.QUInt8, per_channel=True
-        )  # fmt: skip
+        calls = networks.Calls(files.batches())
+        quantize_static(path, path, calls, kind, activation_type=QuantType.QUInt8, per_channel=True)
 
-    changed(model, change)
+    networks.changed(model, change)
     return model
 
 
 def _dynamic(model: onnx.ModelProto, files: Files) -> onnx.ModelProto:
     """The model with weights in int8 and activations that are quantized at run time."""
-    changed(model, lambda path: quantize_dynamic(path, path, weight_type=QuantType.QInt8))
+    networks.changed(model, lambda path: quantize_dynamic(path, path, weight_type=QuantType.QInt8))
     return model
 
 

@@ -208,4 +208,4 @@ def _f32() -> Iterator[Row]:
 
 ROWS = (*_bf16(), *_fp16(), *_int8(), *_one(), *_many(), *_f32())
 FLOAT_GROUPS = (Group.BF16, Group.FP16, Group.F32)
-assert BLOCK == 32, "what the goals are about"
+assert BLOCK == 32, "the goals are for blocks of 32"

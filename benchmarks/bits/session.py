@@ -42,8 +42,8 @@ from benchmarks.record import parse
 from benchmarks.steps import Element
 from benchmarks.values import Array
 
-LOADS = 3  # the least memory of so many loads, after one that fills the caches of the process
-MOST_READ = 256 << 20  # bytes that are read to know what reading more takes
+LOADS = 3  # of which the least memory counts, after a load that fills the caches of the process
+MOST_READ = 256 << 20  # bytes; times of more bytes are extrapolated
 BITS = {Element.F32: 32, Element.BF16: 16, Element.I8: 8}
 
 
@@ -201,7 +201,7 @@ def together(
     inputs, race = files.inputs(), Race[Distance](first_line)
     for entry in dict.fromkeys(e for r in rows for e in r.entries):
         plan = _plan(Path(plans), entry)
-        if entry.program != OURS or plan.exists():  # else the build says why
+        if entry.program != OURS or plan.exists():  # otherwise the build has the reason
             race.add(
                 entry.label,
                 partial(_ready, entry, files, plan, inputs, int(threads)),

@@ -113,6 +113,6 @@ class Numbers:
         """int8 weights; each row along the first and the last axis contains the largest code."""
         self.seed += 1
         codes = np.random.default_rng(self.seed).integers(-LARGEST, LARGEST, shape, np.int8, endpoint=True)
-        codes.reshape(shape[0], -1)[:, 0] = LARGEST  # so that scales found from the weights are exact
+        codes.reshape(shape[0], -1)[:, 0] = LARGEST  # so that scales computed from the weights are exact
         codes.reshape(-1, shape[-1])[0] = LARGEST
         return Codes(codes, scale)

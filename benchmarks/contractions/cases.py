@@ -8,20 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from benchmarks.contractions.forms import (
-    Attention,
-    Case,
-    Convolution,
-    Fold,
-    Group,
-    Mask,
-    Pool,
-    Product,
-    Softmax,
-    Tail,
-    Whole,
-    Window,
-)
+from benchmarks.contractions import forms
+from benchmarks.contractions.forms import Case, Convolution, Group, Mask, Product, Tail, Window
 from benchmarks.contractions.networks import HIDDEN, IMAGE, TOKENS, WIDTH
 from benchmarks.contractions.tables import NETWORKS, Row
 from benchmarks.steps import Element, Shape, name_of
@@ -29,7 +17,7 @@ from benchmarks.steps import Element, Shape, name_of
 LARGE, CHANNELS, FEW_ROWS = 384, 32, 4
 BIAS, GELU, RESIDUAL, RELU = Tail
 NONE, ADDED, CAUSAL = Mask
-MAX, AVERAGE = Fold
+MAX, AVERAGE = forms.Fold
 F32, F16, BF16, _, I8 = Element
 ROWS = (8, 49, 77, 197, 384)
 OPEN_ROWS, OPEN_BATCH = (1, 197, 512), (1, 1, 8)  # of engines that serve several sizes
@@ -101,21 +89,23 @@ def other_cases() -> Iterator[Case]:
         yield _convolution("decoder", c_in, c_out, (edge, edge), window, transposed=True)
     yield from _pools()
     for rows, length in ((1024, 10), (12 * 128, 128), (12 * 197, 197), (512, 1000), (64, 4096), (16, 50000)):
-        yield Case(f"softmax_{rows}x{length}", Group.OTHER, Softmax(rows, length))
+        yield Case(f"softmax_{rows}x{length}", Group.OTHER, forms.Softmax(rows, length))
 
 
 def _pools() -> Iterator[Case]:
-    for fold in Fold:
+    for fold in forms.Fold:
         for channels, edge, kernel, stride, pad in (
             (64, 112, 3, 2, 1), (64, 112, 2, 2, 0), (256, 28, 2, 2, 0), (256, 28, 3, 1, 1),
         ):  # fmt: skip
             window = Window((kernel,) * 2, (stride,) * 2, (pad,) * 2)
             name = f"pool_{fold.value}_{channels}x{edge}_k{kernel}s{stride}"
-            yield Case(name, Group.OTHER, Pool(fold, channels, (edge, edge), window))
+            yield Case(name, Group.OTHER, forms.Pool(fold, channels, (edge, edge), window))
     yield Case(
-        "pool_avg_2048x7_k7s7", Group.OTHER, Pool(AVERAGE, 2048, (7, 7), Window((7, 7), (7, 7), (0, 0)))
+        "pool_avg_2048x7_k7s7", Group.OTHER, forms.Pool(AVERAGE, 2048, (7, 7), Window((7, 7), (7, 7), (0, 0)))
     )
-    yield Case("pool_max_128x20_k5s1", Group.OTHER, Pool(MAX, 128, (20, 20), Window((5, 5), (1, 1), (2, 2))))
+    yield Case(
+        "pool_max_128x20_k5s1", Group.OTHER, forms.Pool(MAX, 128, (20, 20), Window((5, 5), (1, 1), (2, 2)))
+    )
 
 
 def attention_cases() -> Iterator[Case]:
@@ -160,11 +150,11 @@ def network_cases() -> Iterator[Case]:
     flops = 12 * (2 * TOKENS * (4 * WIDTH * WIDTH + 2 * WIDTH * HIDDEN) + 4 * TOKENS * TOKENS * WIDTH)
     yield Case(
         "network_resnet50_1x3x224x224", Group.NETWORK,
-        Whole("resnet50", IMAGE, (1, 1000), RESNET50_FLOPS, RESNET50_WEIGHTS),
+        forms.Whole("resnet50", IMAGE, (1, 1000), RESNET50_FLOPS, RESNET50_WEIGHTS),
     )  # fmt: skip
     yield Case(
         "network_encoder12_1x128x768", Group.NETWORK,
-        Whole("encoder12", rows, rows, flops, 12 * each + 2 * WIDTH),
+        forms.Whole("encoder12", rows, rows, flops, 12 * each + 2 * WIDTH),
     )  # fmt: skip
 
 
@@ -201,7 +191,7 @@ def _attention(
 ) -> Case:
     kinds = [*([mask.value] if mask is not NONE else []), *([f"shared{shared}"] if shared > 1 else [])]
     name = "_".join((f"attention_{heads}x{queries}x{keys}x{size}", *kinds))
-    return Case(name, Group.ATTENTION, Attention(heads, queries, keys, size, mask, shared))
+    return Case(name, Group.ATTENTION, forms.Attention(heads, queries, keys, size, mask, shared))
 
 
 def _typed(case: Case, dtype: Element, group: Group) -> Case:

@@ -14,7 +14,7 @@ from benchmarks.steps import Element
 from benchmarks.values import Array, input_values
 
 T = TypeVar("T")
-CODE = 1 / 64  # what one code of an int8 tensor means, and of weights
+CODE = 1 / 64  # the scale of int8 tensors and weights
 SPREAD = 73.0  # the root mean square of codes
 
 

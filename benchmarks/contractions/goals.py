@@ -1,7 +1,7 @@
 """The goals, as data, and the distance of each case from its goal.
 
-Medians of turns in which everybody ran; 3 % is a tie, and a tie is not a loss. Shares of the limit count from
-20 µs on: below that the call itself decides.
+Medians of rounds of all programs count; differences up to 3 % are a tie. Shares of the limit count from 20 µs
+on: below that, the overhead of the call dominates.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from benchmarks.record import SAME_AS_BEST, Entry, Row
 from benchmarks.table import geometric_mean
 
 CASES = {c.name: c for c in ALL}
-ARITHMETIC, MEMORY = 1.5, 1.6  # times that half types are as fast as float32, by what decides
+ARITHMETIC, MEMORY = 1.5, 1.6  # required speed of half types relative to float32, by the kind of limit
 FROM = 512  # the least side of an int8 product whose share of the limit counts
 BUILD_SECONDS, LOAD_SECONDS = 4.0, 0.03
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """each: times as fast as the best of `peers` (all, where none is named) in every case, or `instead` of
-    the limit; mean: the same on geometric average; share: of the limit on average; least: in each."""
+    """each: the lead over the best of `peers` (default: all) in every case, or `instead`: a share of the
+    limit; mean: the geometric mean of leads; share: the mean share of the limit; least: the least share."""
 
     each: float | None = None
     mean: float | None = None
@@ -151,7 +151,7 @@ def standing(which: Group, rows: Sequence[Row], every: Sequence[Row]) -> Standin
     leads, shares = Leads.of(rows, lead).numbers, Leads.of(rows, share).numbers
     missing = [r for r in rows if ours(r) is None]
     short = [r for r in rows if r not in missing and faults(r, every)]
-    misses = [f"{len(missing)} not there"] if missing else []
+    misses = [f"{len(missing)} missing"] if missing else []
     misses += [f"{len(short)} cases miss"] if short else []
     mean = geometric_mean(leads)
     if goal.mean and leads and mean < goal.mean:

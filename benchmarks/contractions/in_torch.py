@@ -57,7 +57,7 @@ def _way(label: str, module: Callable[..., object], tensors: Iterable[torch.Tens
 
 def _host(result: object) -> Array:
     """A result as an array."""
-    assert isinstance(result, torch.Tensor), "a module gives a tensor"
+    assert isinstance(result, torch.Tensor), "a module returns a tensor"
     whole = result.contiguous()
     if result.dtype is torch.bfloat16:
         return np.asarray(whole.view(torch.int16).numpy().view(Element.BF16.numpy))
@@ -111,7 +111,7 @@ class Tape:
         return self.inputs + len(self.steps) - 1
 
     def constant(self, values: Weights) -> int:
-        assert not isinstance(values, Codes), "int8 was refused before"
+        assert not isinstance(values, Codes), "int8 is rejected before"
         weights = shared(np.ascontiguousarray(values))
         if self.last and weights.ndim == 4:
             weights = weights.to(memory_format=torch.channels_last)

@@ -1,7 +1,8 @@
 """An engine for all sizes of a profile beside one for each size, in turn: `python -m benchmarks open`.
 
-A case is a form at the least, usual and largest sizes. Wherever these differ, the inputs of the open engine
-have an open axis. At each size it runs in turn with an engine that was built for that size alone.
+A case is a form at the minimum, optimum and maximum sizes. Where these differ, the inputs of the dynamic
+engine have a dynamic dimension. At each size it runs in turn with an engine that was built for that size
+only.
 """
 
 from __future__ import annotations
@@ -13,21 +14,8 @@ from pathlib import Path
 
 import anyrt as trt
 from benchmarks.command import QUICK, RUNS, THREADS, Command, progress, publish, ready, whole
-from benchmarks.contractions.forms import (
-    Attention,
-    Case,
-    Convolution,
-    Fold,
-    Form,
-    Group,
-    Mask,
-    Pool,
-    Product,
-    Softmax,
-    Tail,
-    Window,
-    inputs,
-)
+from benchmarks.contractions import forms
+from benchmarks.contractions.forms import Case, Convolution, Form, Group, Product, Tail, inputs
 from benchmarks.contractions.reference import LANGUAGE
 from benchmarks.engines import Described, built
 from benchmarks.machine import this_machine
@@ -89,31 +77,31 @@ def cases() -> Iterator[Opened]:
     """Products, convolutions, attention, pooling and softmax, by their dynamic dimensions."""
     yield from _products()
     yield from _convolutions()
-    for mask in Mask:
-        forms = tuple(Attention(12, n, n, 64, mask) for n in TOKENS)
-        yield Opened(f"attention_tokens_{mask.value}", forms)
-    yield Opened("attention_cached", tuple(Attention(12, 1, n, 64) for n in (128, 512, 2048)))
-    for fold in Fold:
+    for mask in forms.Mask:
+        sizes = tuple(forms.Attention(12, n, n, 64, mask) for n in TOKENS)
+        yield Opened(f"attention_tokens_{mask.value}", sizes)
+    yield Opened("attention_cached", tuple(forms.Attention(12, 1, n, 64) for n in (128, 512, 2048)))
+    for fold in forms.Fold:
         for kernel, stride in ((2, 2), (3, 1), (3, 2)):
-            window = Window((kernel,) * 2, (stride,) * 2, ((kernel - 1) // 2,) * 2)
-            form = Pool(fold, 64, (56, 56), window)
+            window = forms.Window((kernel,) * 2, (stride,) * 2, ((kernel - 1) // 2,) * 2)
+            form = forms.Pool(fold, 64, (56, 56), window)
             name = f"pool_{fold.value}_k{kernel}s{stride}"
             yield Opened(f"{name}_batch", tuple(replace(form, batch=n) for n in BATCHES))
             yield Opened(f"{name}_image", tuple(replace(form, size=(n, n)) for n in (28, 56, 112)))
-    yield Opened("softmax_rows", tuple(Softmax(n, 197) for n in (64, 512, 2364)))
-    yield Opened("softmax_length", tuple(Softmax(512, n) for n in (64, 197, 1000)))
+    yield Opened("softmax_rows", tuple(forms.Softmax(n, 197) for n in (64, 512, 2364)))
+    yield Opened("softmax_length", tuple(forms.Softmax(512, n) for n in (64, 197, 1000)))
 
 
 def _products() -> Iterator[Opened]:
     yield Opened("product_rows", tuple(Product(n, 768, 768) for n in ROWS))
     yield Opened("product_rows_bias_gelu", tuple(Product(n, 768, 768) for n in ROWS), (Tail.BIAS, Tail.GELU))
-    for name, forms in (
+    for name, sizes in (
         ("columns", (Product(197, 768, n) for n in ROWS)),
         ("rows_columns", (Product(n, 768, n) for n in ROWS)),
         ("terms", (Product(197, n, 768) for n in ROWS)),
         ("batch", (Product(128, 64, 128, (n,)) for n in (4, 12, 48))),
     ):
-        yield Opened(f"product_{name}", tuple(replace(form, constant=False) for form in forms))
+        yield Opened(f"product_{name}", tuple(replace(form, constant=False) for form in sizes))
 
 
 def _convolutions() -> Iterator[Opened]:
@@ -134,7 +122,7 @@ def _convolutions() -> Iterator[Opened]:
         yield Opened(f"{name}_batch", tuple(replace(batched, batch=n) for n in BATCHES), (Tail.BIAS,))
         yield Opened(f"{name}_image", tuple(replace(form, size=(n, n)) for n in edges), (Tail.BIAS,))
     for c_in, c_out, stride in ((80, 384, 1), (384, 384, 2)):
-        form = Convolution(c_in, c_out, (1000,), Window((3,), (stride,), (1,)))
+        form = Convolution(c_in, c_out, (1000,), forms.Window((3,), (stride,), (1,)))
         name = f"conv_audio_{c_in}_k3s{stride}"
         yield Opened(f"{name}_batch", tuple(replace(form, batch=n) for n in (1, 2, 4)), (Tail.BIAS,))
         yield Opened(
@@ -143,7 +131,7 @@ def _convolutions() -> Iterator[Opened]:
 
 
 def _convolution(c_in: int, c_out: int, kernel: int, stride: int = 1, groups: int = 1) -> Convolution:
-    window = Window((kernel,) * 2, (stride,) * 2, ((kernel - 1) // 2,) * 2, groups)
+    window = forms.Window((kernel,) * 2, (stride,) * 2, ((kernel - 1) // 2,) * 2, groups)
     return Convolution(c_in, c_out, (1, 1), window)
 
 
@@ -214,7 +202,7 @@ def _run(options: argparse.Namespace, names: list[str]) -> None:
 
 COMMAND = Command(
     "open",
-    "engines with open sizes beside static ones",
+    "measure engines with dynamic dimensions beside static ones",
     _run,
     (THREADS, RUNS, QUICK, whole(DOCUMENT)),
     rows=lambda: (c.name for c in ALL),

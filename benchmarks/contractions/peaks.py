@@ -1,9 +1,9 @@
 """The least time that the arithmetic of a case takes: a loop of multiply-adds on registers, as many as the
 case has, with the threads of the case.
 
-All types count multiply-adds of float32; bfloat16 and int8 also the dot instructions of the vectors, where
-there are such: four int8 products a lane and step, two of bfloat16. The fastest is the limit. What a unit for
-whole tiles (AMX) could do is told beside it and is no limit: nothing else can come near.
+All types use multiply-adds of float32; bfloat16 and int8 also the dot instructions of vectors, if there are
+any: four int8 products per lane and instruction, two of bfloat16. The fastest is the limit. The time of a
+tile unit (AMX) is shown beside it and is no limit, since no other instruction comes near it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ REGISTER_BITS = 512
 # The instruction for tiles of a type, and its multiply-adds.
 TILES = {Element.I8: ("tdpbssd", 16 * 16 * 64), Element.BF16: ("tdpbf16ps", 16 * 16 * 32)}
 TILE_SUMS = 4
-ARCH_PRCTL, REQUEST_STATE, TILE_STATE = 158, 0x1023, 18  # Linux: a process asks before it uses tiles
+ARCH_PRCTL, REQUEST_STATE, TILE_STATE = 158, 0x1023, 18  # Linux: a process must request the use of tiles
 
 
 class Unit(enum.Enum):

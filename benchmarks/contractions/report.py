@@ -36,32 +36,29 @@ def tables(results: Results) -> list[Table]:
     """All tables, by number of threads."""
     out = []
     for name, rows in by_threads(results.rows):
-        out.append(groups(rows, name))
-        for group in Group:
-            mine = [r for r in rows if goals.group(r) is group]
-            if mine:
-                out.append(cases(group, mine, rows, name))
-        out += [t for t in (missed(rows, name),) if t.rows]
-        out.append(peers(rows, name))
+        every = (cases(group, mine, rows, name) for group, mine in _by_group(rows).items())
+        out += [groups(rows, name), *every, *(t for t in (missed(rows, name),) if t.rows), peers(rows, name)]
         rest = (halves(rows, name), report.dynamic(rows, name), tiled(rows, name), networks(rows, name))
         out += [t for t in rest if t.rows]
     return out
+
+
+def _by_group(rows: Sequence[Row]) -> dict[Group, list[Row]]:
+    """The rows of each group that has some."""
+    groups = {group: [r for r in rows if goals.group(r) is group] for group in Group}
+    return {group: mine for group, mine in groups.items() if mine}
 
 
 def groups(rows: Sequence[Row], threads: str) -> Table:
     """Each group with its goal."""
     columns = ("cases", "count", "not slower than the best peer", "times faster, mean", "least", "wanted",
                "share of the limit, mean", "least", "wanted", "reached")  # fmt: skip
-    lines = []
-    for group in Group:
-        mine = [r for r in rows if goals.group(r) is group]
-        if mine:
-            lines.append(_standing(goals.standing(group, mine, rows)))
+    lines = tuple(_standing(goals.standing(group, mine, rows)) for group, mine in _by_group(rows).items())
     note = (
         "Times faster: the best peer's time by ours; means of these are geometric. A share of the limit is "
         "the limit's time by ours, over cases whose limit is at least 20 µs. 3 % is a tie."
     )
-    return Table(f"Goals, {threads}", columns, tuple(lines), note)
+    return Table(f"Goals, {threads}", columns, lines, note)
 
 
 def _standing(standing: goals.Standing) -> tuple[str, ...]:

@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from benchmarks.families import (
-    codes,
-    control,
-    counted,
-    experts,
-    fills,
-    gathers,
-    ranks,
-    resizes,
-    samples,
-    scatters,
-    selects,
-    sums,
-)
+from importlib import import_module
+
 from benchmarks.families.case import Case
 
+FAMILIES = (
+    *("gathers", "scatters", "selects", "ranks", "sums", "samples", "fills", "codes", "control", "counted"),
+    *("experts", "resizes"),
+)
 ALL: tuple[Case, ...] = tuple(
-    case
-    for family in (
-        *(gathers, scatters, selects, ranks, sums, samples, fills, codes, control, counted, experts, resizes),
-    )
-    for case in family.cases()
+    case for name in FAMILIES for case in import_module(f"benchmarks.families.{name}").cases()
 )

@@ -46,10 +46,10 @@ def cases() -> Iterator[Case]:
 def _scales(shape: Shape, axis: int | None, block: int | None, dtype: Any) -> Array:  # Any: a NumPy type
     random = np.random.default_rng(3)
     if block:
-        grid: Shape = (shape[0], shape[1] // block)
+        scale_shape: Shape = (shape[0], shape[1] // block)
     else:
-        grid = () if axis is None else (shape[axis],)
-    return np.asarray(np.exp2(random.integers(-7, -3, grid)), dtype)
+        scale_shape = () if axis is None else (shape[axis],)
+    return np.asarray(np.exp2(random.integers(-7, -3, scale_shape)), dtype)
 
 
 def _spread(scale: Array, shape: Shape, axis: int | None, block: int | None) -> Array:

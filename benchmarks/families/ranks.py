@@ -41,7 +41,7 @@ def _numbers(shape: Shape, order: str) -> Make:
     if order == "random":
         return shuffled(*shape)
     up = np.broadcast_to(np.arange(shape[-1], dtype=np.float32), shape).copy()
-    if order == "few":  # two values, and the best of them different: equal elements may be given in any order
+    if order == "few":  # two values, the best ones distinct: the order of equal elements is free
         return lambda random: np.where(up % 640 == 7, up, random.integers(-3, -1, shape)).astype(np.float32)
     return lambda random: up if order == "ascending" else up[..., ::-1].copy()
 

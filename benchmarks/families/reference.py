@@ -11,7 +11,7 @@ from benchmarks.values import Array
 
 # Of the size of the numbers: many times the rounding of one operation, far less than any mistake makes.
 TOLERANCE = {"float32": 1e-3, "float16": 8e-3, "bfloat16": 6e-2}
-MOMENTS = 0.03  # what the mean and the deviation of random numbers may be off
+MOMENTS = 0.03  # permitted error of the mean and the deviation of random numbers
 POSITIONS = 4  # times as much: rounding moves a position, by which an image of noise differs
 CODES = 0.13  # of the size of a code, or one code: quotients may lie between two of them
 

@@ -12,7 +12,7 @@ from benchmarks.table import Page, Table, by_threads, digits, title
 
 MOST = 1.3  # times the best program's time that no case may take
 WANTED = 0.9  # the part of the cases that are to be as fast as the best program
-NOISY = 0.15  # what ratios of minima and of medians may differ
+NOISY = 0.15  # permitted difference between ratios of minima and of medians
 HEAD = """# Gathers, scatters, selections, sums, samples, fills, codes, loops, detections, experts, resizes
 
 AnyRT beside other programs on layers whose places, order or numbers depend on data. Written by

@@ -1,7 +1,6 @@
 """The steps of a case by a library of arrays: the float64 reference, NumPy, JAX, PyTorch, and ONNX's nodes.
 
-A `Library` says what its functions are called. Where it has a better function for a step, or needs another
-one, that stands in `own`.
+A `Library` has the names of its functions. `own` has functions for steps that a library computes differently.
 
 >>> library = Library(operations(np), lambda a, dtype: a, lambda y, dtype: y)
 >>> double = function(Formula((Line("y", Op.ADD, ("x", "x")),)), Tensor((2,), Element.F32), library)
@@ -42,11 +41,11 @@ def operations(
 class Library:
     """A library of arrays.
 
-    ops: by operation, with `out` for memory where `room` gives it. constant(array, type): an array of the
-    library. cast(y, type); stored(y, type): a result as it is kept between steps, which integer types round
-    and saturate. take(y, positions, axis). wide(y): as statistics are computed. taps: the type of Resize's
+    ops: functions by operation; they take `out` if there is `room`. constant(array, type): an array of the
+    library. cast(y, type). stored(y, type): a result as it is stored between steps; integer types round and
+    saturate. take(y, positions, axis). wide(y): in the type of statistics. taps: the type of Resize's
     weights. room(shape): memory for a result of elementary operations. writes(step, x): whether the last step
-    takes memory for its result; else copy(out, y) fills it. own: steps that are done otherwise.
+    writes to the output; otherwise copy(out, y) fills it. own: functions of steps that differ.
     """
 
     ops: Mapping[Op, Callable[..., Any]]

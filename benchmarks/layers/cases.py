@@ -12,33 +12,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from benchmarks import steps
 from benchmarks.layers import spellings
 from benchmarks.layers.formula import Formula, Weights, constants_of
 from benchmarks.layers.spellings import Lines, Mean, Root, Spelling, Square
-from benchmarks.steps import (
-    Cast,
-    Dequantize,
-    Element,
-    Grid,
-    Mode,
-    Norm,
-    Quantize,
-    Reach,
-    Reshape,
-    Resize,
-    Rounding,
-    Scale,
-    Shape,
-    Silu,
-    Statistics,
-    Step,
-    Tensor,
-    Transpose,
-    affine_shape,
-    name_of,
-    scale_shape,
-    types,
-)
+from benchmarks.steps import Cast, Element, Norm, Reshape, Resize, Scale, Shape, Silu, Step, Tensor, Transpose
 
 
 class Layer(enum.Enum):
@@ -57,8 +35,8 @@ class Case:
     """A chain of steps over one input.
 
     dynamic: shapes of the input that one engine serves; () for a static case. low, high: range of the
-    numbers. slack: what a result may differ beside rounding. known: the time that a plain hand-written C
-    kernel took, as a multiple of the limit.
+    numbers. slack: permitted difference besides rounding. known: the time of a plain hand-written C kernel,
+    as a multiple of the limit.
     """
 
     language: ClassVar[str] = "benchmarks.layers"
@@ -75,7 +53,7 @@ class Case:
     @property
     def tensors(self) -> tuple[Tensor, ...]:
         """The input, and the result of each step."""
-        return types(self.steps, self.input)
+        return steps.types(self.steps, self.input)
 
     @property
     def result(self) -> Tensor:
@@ -89,13 +67,13 @@ def traffic(case: Case) -> tuple[int, int]:
     for step, x in zip(case.steps, tensors, strict=False):
         match step:
             case Scale():
-                read += 4 * (step.scale + step.shift) * math.prod(scale_shape(step, x.shape))
+                read += 4 * (step.scale + step.shift) * math.prod(steps.scale_shape(step, x.shape))
             case Norm():
-                read += 4 * 2 * math.prod(affine_shape(step, x.shape))
+                read += 4 * 2 * math.prod(steps.affine_shape(step, x.shape))
             case Formula():
                 read += 4 * x.shape[-1] * sum(isinstance(c, Weights) for c in constants_of(step))
-            case Resize(mode=Mode.NEAREST) if step is case.steps[0]:
-                # Rows that nobody needs are not read; within a row every cache line is.
+            case Resize(mode=steps.Mode.NEAREST) if step is case.steps[0]:
+                # Unneeded rows are not read; inside a row, each cache line is read.
                 pairs = list(zip(x.shape, tensors[1].shape, strict=True))[:-2]
                 read = int(read * math.prod(min(1.0, after / before) for before, after in pairs))
             case _:
@@ -104,11 +82,11 @@ def traffic(case: Case) -> tuple[int, int]:
 
 
 F32, F16, BF16, U8, I8 = Element
-U, C, E = Reach
-LN, RMS, GN, IN = (Norm(k) for k in Statistics)
-NEAREST, LINEAR, CUBIC = Mode
-HP, AC, AS = Grid
-FLOOR, CEIL, HALF_UP, HALF_DOWN = Rounding
+U, C, E = steps.Reach
+LN, RMS, GN, IN = (Norm(k) for k in steps.Statistics)
+NEAREST, LINEAR, CUBIC = steps.Mode
+HP, AC, AS = steps.Grid
+FLOOR, CEIL, HALF_UP, HALF_DOWN = steps.Rounding
 BIG, SMALL = (8, 64, 112, 112), (1, 3, 224, 224)
 PHOTO = (1, 1080, 1920, 3)
 TO_NHWC, TO_NCHW = Transpose((0, 2, 3, 1)), Transpose((0, 3, 1, 2))
@@ -120,7 +98,7 @@ def scale_cases() -> Iterator[Case]:
 
     def case(name: str, shape: Shape, step: Scale, dtype: Element = F32, known: float | None = None) -> Case:
         low = -2.0 if step.power in (1.0, 2.0) else 0.25
-        full = f"scale_{step.reach.value}_{name}_{name_of(shape)}".replace("__", "_")
+        full = f"scale_{step.reach.value}_{name}_{steps.name_of(shape)}".replace("__", "_")
         return Case(full, Layer.SCALE, Tensor(shape, dtype), (step,), low=low, known=known)
 
     yield case("", BIG, Scale(U))
@@ -135,7 +113,7 @@ def scale_cases() -> Iterator[Case]:
         "scale_c_i8qdq_8x64x112x112",
         Layer.SCALE,
         Tensor(BIG, I8),
-        (Dequantize(1 / 32), Scale(C), Quantize(1 / 16)),
+        (steps.Dequantize(1 / 32), Scale(C), steps.Quantize(1 / 16)),
     )
     for power in (0.5, 2.0):
         yield case(f"pow{power:g}", BIG, Scale(C, power=power))
@@ -160,8 +138,8 @@ def resize_cases() -> Iterator[Case]:
     """Resize: modes, coordinate transformations, roundings, axes, types, layouts, sizes by cache."""
 
     def case(
-        name: str, shape: Shape, size: Shape, mode: Mode = LINEAR, grid: Grid = HP, dtype: Element = F32,
-        rounding: Rounding = FLOOR, known: float | None = None,
+        name: str, shape: Shape, size: Shape, mode: steps.Mode = LINEAR, grid: steps.Grid = HP,
+        dtype: Element = F32, rounding: steps.Rounding = FLOOR, known: float | None = None,
     ) -> Case:  # fmt: skip
         step = Resize(mode, size, grid=grid, rounding=rounding)
         return Case(f"resize_{name}", Layer.RESIZE, Tensor(shape, dtype), (step,), 0.0, 1.0, known=known)
@@ -178,7 +156,7 @@ def resize_cases() -> Iterator[Case]:
     yield case("trilinear_hp_1x32x16x56x56_2x", cube, cube2)
     yield case("bilinear_hp_f16_8x64x56to112", mid, mid2, dtype=F16)
     yield case("bilinear_hp_bf16_8x64x56to112", mid, mid2, dtype=BF16)
-    for rounding in Rounding:
+    for rounding in steps.Rounding:
         yield case(f"nearest_hp_{rounding.name.lower()}_1x64x56to100", one, odd, NEAREST, rounding=rounding)
     yield case("nearest_as_1x64x56to100", one, odd, NEAREST, AS)
     yield case("nearest_ac_half_up_1x64x56to100", one, odd, NEAREST, AC, rounding=HALF_UP)
@@ -216,8 +194,8 @@ def resize_cases() -> Iterator[Case]:
 def shuffle_cases() -> Iterator[Case]:
     """Shuffle: transposes, layouts, heads, pixels, channels, windows, reshapes; types, ranks, sizes."""
 
-    def case(name: str, shape: Shape, *steps: Step, dtype: Element = F32, known: float | None = None) -> Case:
-        return Case(f"shuffle_{name}", Layer.SHUFFLE, Tensor(shape, dtype), steps, known=known)
+    def case(name: str, shape: Shape, *chain: Step, dtype: Element = F32, known: float | None = None) -> Case:
+        return Case(f"shuffle_{name}", Layer.SHUFFLE, Tensor(shape, dtype), chain, known=known)
 
     def flat(name: str, rows: int, columns: int, dtype: Element = F32, known: float | None = None) -> Case:
         return case(f"t2d_{name}", (rows, columns), Transpose((1, 0)), dtype=dtype, known=known)
@@ -262,8 +240,8 @@ def normalization_cases() -> Iterator[Case]:
     """Normalization: kinds, types, short and long rows, few and many, layouts, sizes by cache."""
 
     def case(name: str, shape: Shape, step: Norm, dtype: Element = F32, known: float | None = None) -> Case:
-        kind = step.kind.value + (str(step.groups) if step.kind is Statistics.GROUP else "")
-        full = f"norm_{kind}_{name}_{name_of(shape)}".replace("__", "_")
+        kind = step.kind.value + (str(step.groups) if step.kind is steps.Statistics.GROUP else "")
+        full = f"norm_{kind}_{name}_{steps.name_of(shape)}".replace("__", "_")
         return Case(full, Layer.NORMALIZATION, Tensor(shape, dtype), (step,), known=known)
 
     yield case("", (8, 512, 768), LN, known=188 / 131.9)
@@ -297,12 +275,12 @@ def normalization_cases() -> Iterator[Case]:
 def chain_cases() -> Iterator[Case]:
     """Chains of layers that should become one kernel."""
 
-    def photo(name: str, shape: Shape, *steps: Step, known: float | None = None) -> Case:
+    def photo(name: str, shape: Shape, *chain: Step, known: float | None = None) -> Case:
         # Resizing in uint8, as OpenCV does, may be one code off, times the largest scale.
-        return Case(name, Layer.CHAIN, Tensor(shape, U8), steps, slack=1.6, known=known)
+        return Case(name, Layer.CHAIN, Tensor(shape, U8), chain, slack=1.6, known=known)
 
-    def chain(name: str, shape: Shape, *steps: Step, dtype: Element = F32) -> Case:
-        return Case(f"chain_{name}", Layer.CHAIN, Tensor(shape, dtype), steps)
+    def chain(name: str, shape: Shape, *chain: Step, dtype: Element = F32) -> Case:
+        return Case(f"chain_{name}", Layer.CHAIN, Tensor(shape, dtype), chain)
 
     nhwc, nchw = Resize(LINEAR, (1, 640, 640, 3)), Resize(LINEAR, (1, 3, 640, 640))
     up, floats, last = Resize(LINEAR, scales=TWICE), Cast(F32), Scale(C, axis=3)
@@ -367,11 +345,19 @@ def _spelled(
 ) -> Case:  # fmt: skip
     """widened: half types are computed in float32, as language models write RMS."""
     half = "" if dtype is F32 else dtype.name.lower()
-    parts = (name, "twice" if how.twice else "", how.square.value, how.mean.value, root, half, name_of(shape))
-    steps: tuple[Step, ...] = (Formula(spell(shape[-1], how)),)
+    parts = (
+        name,
+        "twice" if how.twice else "",
+        how.square.value,
+        how.mean.value,
+        root,
+        half,
+        steps.name_of(shape),
+    )
+    chain: tuple[Step, ...] = (Formula(spell(shape[-1], how)),)
     if half and widened:
-        steps = (Cast(F32), *steps, Cast(dtype))
-    return Case("_".join(("spelled", *filter(None, parts))), Layer.SPELLED, Tensor(shape, dtype), steps)
+        chain = (Cast(F32), *chain, Cast(dtype))
+    return Case("_".join(("spelled", *filter(None, parts))), Layer.SPELLED, Tensor(shape, dtype), chain)
 
 
 def _pixel_shuffle(channels: int, height: int, width: int) -> tuple[Step, ...]:
@@ -386,8 +372,8 @@ def _dynamic(first: Case, others: tuple[Shape, ...]) -> Iterator[Case]:
     """The case at its own shape and at others, which one engine serves."""
     shapes = (first.input.shape, *others)
     for shape in shapes:
-        stem = first.name.removesuffix("_" + name_of(first.input.shape))
-        name = f"{stem}_{name_of(shape)}"
+        stem = first.name.removesuffix("_" + steps.name_of(first.input.shape))
+        name = f"{stem}_{steps.name_of(shape)}"
         yield replace(first, name=name, input=Tensor(shape, first.input.dtype), dynamic=shapes)
 
 
@@ -401,5 +387,5 @@ CASES: tuple[Case, ...] = (
 # Normalisation in other spellings has tables of its own.
 SPELLED: tuple[Case, ...] = tuple(spelled_cases())
 ALL: tuple[Case, ...] = (*CASES, *SPELLED)
-# The smallest network, for what a call costs.
+# The smallest network, for the overhead of a call.
 TINY = Case("call_1x1x3x3", Layer.SCALE, Tensor((1, 1, 3, 3), F32), (Scale(U),))

@@ -1,7 +1,7 @@
 """The goals of layers, and how far each case is from them.
 
-Medians count; 3 % is a tie, and a tie is not a loss. Ratios to the limit count from 20 µs on: below that the
-call itself decides.
+Medians count; differences up to 3 % are a tie. Ratios to the limit count from 20 µs on: below that, the
+overhead of the call dominates.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def _add(network: trt.INetworkDefinition, x: trt.ITensor, step: Step, before: Te
             return network.add_elementwise(x, gate, trt.ElementWiseOperation.PROD).get_output(0)
         case steps.Cast(dtype):
             return network.add_cast(x, DTYPES[dtype.numpy]).get_output(0)
-        case steps.Dequantize(scale) | steps.Quantize(scale):  # a property of the tensor: what its codes mean
+        case steps.Dequantize(scale) | steps.Quantize(scale):  # a property of the tensor
             x.dynamic_range = (-127 * scale, 127 * scale)
             return x
         case Formula():

@@ -14,12 +14,12 @@ from benchmarks.steps import Element
 from benchmarks.values import Array, input_values, like
 
 Doubles: TypeAlias = NDArray[np.float64]
-# What a result may differ from the reference, as a part of its size: many times the rounding of one
-# operation, since peers compute half types step by step, and far less than any mistake makes.
+# Permitted difference from the reference, as a part of its size: many times the rounding of one operation,
+# since peers compute half types step by step, and far less than the effect of a mistake.
 TOLERANCE = {Element.F32: 1e-3, Element.F16: 8e-3, Element.BF16: 6e-2, Element.U8: 0.0, Element.I8: 0.0}
 CODES = 1.01  # and of integer types: half a code is right, one and a half is not
 FRACTION_BITS = {Element.F32: 23, Element.F16: 10, Element.BF16: 7}
-# Real numbers: only what is stored as integers between steps is rounded, by `run`.
+# In float64: only integers between steps are rounded, by `run`.
 LIBRARY = Library(
     operations(np),
     constant=lambda a, dtype: a.astype(np.float64),
@@ -43,8 +43,8 @@ def run(case: Case, x: Array) -> Doubles:
 def error(case: Case, expected: Doubles, got: Array) -> tuple[float, bool]:
     """(largest error in ulp, whether that is right).
 
-    The ulp is that of the expected number or, if that is larger, of the root mean square of all of them: what
-    nearly cancels to 0 is judged by the size of the numbers it was made of.
+    The ulp is that of the expected number or, if that is larger, of the root mean square of all of them: a
+    sum that nearly cancels is judged by the size of its terms.
     """
     return distance(case.result.dtype, expected, got, case.slack)
 

@@ -51,12 +51,12 @@ def _measured(name: str, folder: Path, options: argparse.Namespace) -> Measured:
 
 COMMAND = Command(
     "models",
-    "whole models from ONNX files",
+    "measure whole models from ONNX files",
     _run,
     (
-        option("--programs", default=",".join(PROGRAMS), help="(default: %(default)s)"),
+        option("--programs", default=",".join(PROGRAMS), help="programs to measure (default: %(default)s)"),
         *(THREADS, QUICK, FOLDER),
-        file("--json", "add JSON lines; models there are not run"),
+        file("--json", "append JSON lines; models that the file has are not run"),
         whole(DOCUMENT),
     ),
     rows=lambda: NAMES,

@@ -18,13 +18,7 @@ import numpy as np
 import onnx
 import torch
 from onnx import TensorProto, helper
-from onnxruntime.quantization import (
-    CalibrationDataReader,
-    QuantFormat,
-    QuantType,
-    quantize_dynamic,
-    quantize_static,
-)
+from onnxruntime import quantization
 from onnxruntime.quantization.shape_inference import quant_pre_process
 from torch import Tensor, nn
 from torch.nn import functional
@@ -32,16 +26,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.contractions.tables import EFFICIENTNET_B0, MOBILENET_V2
-from benchmarks.models.blocks import (
-    Attention,
-    Block,
-    Bottleneck,
-    Inverted,
-    Residual,
-    RMSNorm,
-    Split,
-    normalised,
-)
+from benchmarks.models import blocks
+from benchmarks.models.blocks import Attention, normalised
 
 OPSET = 17
 PHOTO = (1, 3, 224, 224)
@@ -65,7 +51,7 @@ def resnet50() -> Network:
     before = 64
     for width, count, stride in ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2)):
         for k in range(count):
-            parts.append(Bottleneck(before, width, 1 if k else stride))
+            parts.append(blocks.Bottleneck(before, width, 1 if k else stride))
             before = 4 * width
     return Network(nn.Sequential(*parts, *_classes(before)), {"x": torch.randn(PHOTO)})
 
@@ -79,7 +65,7 @@ def _inverted(act: type[nn.Module], gated: bool, sizes: tuple[tuple[int, ...], .
     before = 32
     for wider, after, count, stride, size in sizes:
         for k in range(count):
-            parts.append(Inverted(before, after, 1 if k else stride, wider, size, act, gated))
+            parts.append(blocks.Inverted(before, after, 1 if k else stride, wider, size, act, gated))
             before = after
     parts += [*normalised(before, 1280, 1), act(), *_classes(1280)]
     return Network(nn.Sequential(*parts), {"x": torch.randn(PHOTO)})
@@ -101,7 +87,7 @@ class ViT(nn.Module):
         self.cut = nn.Conv2d(3, width, 16, 16)
         self.begin = nn.Parameter(torch.randn(1, 1, width))
         self.places = nn.Parameter(torch.randn(1, 197, width))
-        self.body = nn.Sequential(*(Block(width, heads) for _ in range(12)), nn.LayerNorm(width))
+        self.body = nn.Sequential(*(blocks.Block(width, heads) for _ in range(12)), nn.LayerNorm(width))
         self.last = nn.Linear(width, 1000)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -121,7 +107,7 @@ class Bert(nn.Module):
         super().__init__()
         self.words, self.places = nn.Embedding(30522, width), nn.Embedding(512, width)
         self.norm = nn.LayerNorm(width)
-        self.body = nn.ModuleList(Block(width, 12, after=True) for _ in range(12))
+        self.body = nn.ModuleList(blocks.Block(width, 12, after=True) for _ in range(12))
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
         at = torch.arange(ids.shape[1], device=ids.device)
@@ -143,9 +129,9 @@ class UNet(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.first = nn.Conv2d(4, 64, 3, 1, 1)
-        self.down = nn.ModuleList([Residual(64, 128), Residual(128, 256)])
-        self.middle, self.attention = Residual(256, 256), Attention(256, 4)
-        self.up = nn.ModuleList([Residual(512, 128), Residual(256, 64)])
+        self.down = nn.ModuleList([blocks.Residual(64, 128), blocks.Residual(128, 256)])
+        self.middle, self.attention = blocks.Residual(256, 256), Attention(256, 4)
+        self.up = nn.ModuleList([blocks.Residual(512, 128), blocks.Residual(256, 64)])
         self.last = nn.Sequential(nn.GroupNorm(8, 64), nn.SiLU(), nn.Conv2d(64, 4, 3, 1, 1))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -171,10 +157,10 @@ class Detector(nn.Module):
         widths = (32, 64, 128, 256)
         self.first = nn.Sequential(*normalised(3, 16, 3, 2), nn.SiLU())
         self.body = nn.ModuleList(
-            nn.Sequential(*normalised(b, a, 3, 2), nn.SiLU(), Split(a, a, 1 + (a in (64, 128))))
+            nn.Sequential(*normalised(b, a, 3, 2), nn.SiLU(), blocks.Split(a, a, 1 + (a in (64, 128))))
             for b, a in zip((16, *widths), widths, strict=False)
         )
-        self.mix = nn.ModuleList([Split(256 + 128, 128, 1), Split(128 + 64, 64, 1)])
+        self.mix = nn.ModuleList([blocks.Split(256 + 128, 128, 1), blocks.Split(128 + 64, 64, 1)])
         self.boxes = nn.ModuleList(nn.Conv2d(w, 4, 1) for w in (64, 128, 256))
         self.scores = nn.ModuleList(nn.Conv2d(w, classes, 1) for w in (64, 128, 256))
 
@@ -238,7 +224,7 @@ class Llama(nn.Module):
         wide = 2048
         self.words = nn.Embedding(8000, width)
         self.attention = nn.ModuleList(Attention(width, heads, bias=False) for _ in range(layers))
-        self.norms = nn.ModuleList(RMSNorm(width) for _ in range(2 * layers + 1))
+        self.norms = nn.ModuleList(blocks.RMSNorm(width) for _ in range(2 * layers + 1))
         self.gate, self.up = (
             nn.ModuleList(nn.Linear(width, wide, bias=False) for _ in range(layers)) for _ in range(2)
         )
@@ -370,7 +356,10 @@ def bert_int8() -> Network:
     """With int8 weights, and dynamically quantized activations."""
 
     def finish(model: onnx.ModelProto) -> None:
-        changed(model, lambda path: quantize_dynamic(path, path, weight_type=QuantType.QInt8))
+        changed(
+            model,
+            lambda path: quantization.quantize_dynamic(path, path, weight_type=quantization.QuantType.QInt8),
+        )
 
     return replace(bert(), finish=finish, near=CODES)
 
@@ -382,12 +371,12 @@ def resnet50_int8() -> Network:
     def finish(model: onnx.ModelProto) -> None:
         changed(
             model,
-            lambda path: quantize_static(
+            lambda path: quantization.quantize_static(
                 path,
                 path,
                 Calls(calls_of(network)),
-                QuantFormat.QDQ,
-                activation_type=QuantType.QUInt8,
+                quantization.QuantFormat.QDQ,
+                activation_type=quantization.QuantType.QUInt8,
                 per_channel=True,
             ),
         )
@@ -395,7 +384,7 @@ def resnet50_int8() -> Network:
     return replace(network, finish=finish, near=CODES)
 
 
-class Calls(CalibrationDataReader):
+class Calls(quantization.CalibrationDataReader):
     """A calibration reader of calls."""
 
     def __init__(self, calls: list[dict[str, Any]]) -> None:

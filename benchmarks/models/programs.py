@@ -62,7 +62,7 @@ def engine_of(trt: Any, path: Path, threads: int) -> tuple[Any, Any]:  # Any: as
 
 
 def _dictionary(call: Kept) -> dict[str, Any]:  # Any: arrays
-    assert isinstance(call.value, dict), "an engine gives a dict"
+    assert isinstance(call.value, dict), "an engine returns a dict"
     return call.value
 
 

@@ -31,17 +31,13 @@ PAGE = Page(HEAD, HOW)
 
 def lead(model: Measured) -> float | None:
     """The best other program's time divided by ours; None if either is missing."""
-    mine, best = _ours(model), _best(model)
+    mine, best = model.of(OURS), _best(model)
     return best.minimum / mine.minimum if mine and best else None
 
 
 def tables(rows: Sequence[Measured]) -> list[Table]:
     """All tables."""
     return [_standing(rows), _latencies(rows), _loads(rows), *(_worst(r) for r in rows if r.kernels)]
-
-
-def _ours(model: Measured) -> Timed | None:
-    return next((t for t in model.timed if t.program == OURS), None)
 
 
 def _best(model: Measured) -> Timed | None:
@@ -61,7 +57,7 @@ def _standing(rows: Sequence[Measured]) -> Table:
 
 
 def _stand(model: Measured) -> tuple[str, ...]:
-    mine, best, ratio = _ours(model), _best(model), lead(model)
+    mine, best, ratio = model.of(OURS), _best(model), lead(model)
     least = model.least_us(model.flops, model.bytes)
     return (
         *(model.model, digits(model.flops / 1e9), digits(model.bytes / 1e6), str(len(model.kernels) or "")),
@@ -79,7 +75,7 @@ def _latencies(rows: Sequence[Measured]) -> Table:
 
 
 def _cell(model: Measured, program: str) -> str:
-    timed = next((t for t in model.timed if t.program == program), None)
+    timed = model.of(program)
     return f"{ms(timed.median)}, {ms(timed.late)}" if timed else _why(model, program)
 
 
@@ -91,7 +87,7 @@ def _loads(rows: Sequence[Measured]) -> Table:
 
 
 def _load(model: Measured, program: str) -> str:
-    timed = next((t for t in model.timed if t.program == program), None)
+    timed = model.of(program)
     if timed is None or timed.load_s is None or timed.resident_mb is None:
         return _why(model, program)
     return f"{timed.load_s:.2f} s, {timed.resident_mb:.0f} MB"

@@ -75,6 +75,10 @@ class Measured:
     kernels: tuple[KernelTime, ...] = ()
     first_load_s: float = 0.0
 
+    def of(self, program: str) -> Timed | None:
+        """The times of a program, if it has any."""
+        return next((t for t in self.timed if t.program == program), None)
+
     def least_us(self, flops: float, moved: float) -> float:
         """The least microseconds for so many flops and bytes."""
         return max(flops / self.flops_per_us, moved / self.bytes_per_us)

@@ -1,7 +1,7 @@
-"""Who takes part: a module for each program with a record `PEER`, imported only when it takes part.
+"""The peers: a module for each program with a record `PEER`, imported only if it is measured.
 
-A peer gets a task and gives ways to compute it. What a case means to a program says the package of the case's
-language (layers, contractions, families): `in_anyrt`, `onnx_model` and `in_torch` there.
+A peer prepares ways to compute a task. The package of the case's language (layers, contractions, families)
+translates the case: `in_anyrt`, `onnx_model` and `in_torch`.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ UNTILED = "without Winograd"  # and one of those that have Winograd's tiles othe
 
 
 class Cannot(Exception):
-    """The peer has no way to compute this case; the text says why."""
+    """The peer cannot compute this case; the text is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One way to compute a case: `run` again and again, then `result` gives all that the last run made."""
+    """A way to compute a case: call `run` repeatedly, then `result` returns the outputs of the last run."""
 
     label: str
     run: Callable[[], object]
@@ -35,19 +35,18 @@ class Way:
 
 
 class Named(Protocol):
-    """What every case has; language: the package that translates it."""
+    """A case of any language; language: the package that translates it."""
 
     language: ClassVar[str]
 
     @property
     def name(self) -> str:
-        """Unlike those of the others of its table."""
+        """Unique in its table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A case on memory. outputs: arrays of the types and shapes that results must have; what they hold is no
-    matter."""
+    """A case with its inputs. outputs: arrays of the types and shapes of results, with any content."""
 
     case: Any  # Any: of a language, which its own modules know
     inputs: Mapping[str, Array]
@@ -55,16 +54,21 @@ class Task:
     threads: int
 
     def translated(self, module: str) -> Any:  # Any: a module of the language
-        """What the case means to a program."""
+        """The translation of the case's language for a program."""
         return import_module(f"{self.case.language}.{module}")
+
+    def models(self) -> dict[str, Callable[[], Model]]:
+        """The ONNX models of the case by label; the first one has none."""
+        models: dict[str, Callable[[], Model]] = self.translated("onnx_model").models(self)
+        return models
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """An ONNX model, as text or a file, with inputs, and outputs as `Task` has them, in its own types.
+    """An ONNX model, as bytes or a file, with inputs, and outputs as in `Task`.
 
-    counted: programs make memory for results, whose sizes data decide. read: what makes the case's result of
-    one of the model's. precision: of OpenVINO. entries: of ONNX Runtime's configuration.
+    counted: results have data-dependent shapes, and programs allocate them. read: converts a result of the
+    model to one of the case. precision: of OpenVINO. entries: of ONNX Runtime's configuration.
     """
 
     text: bytes | str
@@ -80,13 +84,13 @@ Prepare: TypeAlias = Callable[[Task], tuple[Way, ...]]
 
 
 def no_calls(task: Task) -> tuple[Way, ...]:
-    """Nothing beside what `prepare` gives."""
+    """No further ways."""
     return ()
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A program. prepare(task): memory bound beforehand; plain: arrays in, arrays out."""
+    """A program. prepare(task): ways with bound memory; plain: ways from arrays to arrays."""
 
     name: str
     version: str
@@ -95,7 +99,7 @@ class Peer:
 
 
 def load_peers(names: tuple[str, ...]) -> tuple[dict[str, Peer], dict[str, str]]:
-    """(peers that are here, why the others are not)."""
+    """(installed peers, why the others are missing)."""
     here, missing = {}, {}
     for name in names:
         try:
@@ -106,7 +110,7 @@ def load_peers(names: tuple[str, ...]) -> tuple[dict[str, Peer], dict[str, str]]
 
 
 class Kept:
-    """Calls `function` and keeps what it gave."""
+    """Calls `function` and stores its result."""
 
     __slots__ = ("function", "value")
 

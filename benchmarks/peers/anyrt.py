@@ -1,4 +1,4 @@
-"""AnyRT through its public API, bound to memory: a static engine, and others where the case has them."""
+"""AnyRT through its public API: a static engine on bound memory, and others that the case has."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ LOADS = 5
 
 
 def prepare(task: Task) -> tuple[Way, ...]:
-    """A static engine, with the seconds that building it cold and loading it warm take, and the engines that
-    the case's language names."""
+    """A static engine, with the seconds of a cold build and a warm load, and the other engines of the
+    case."""
     plan, build_s = _plan(task)
     first = bound(task, plan, "", (("build_s", build_s), *_loads(plan)))
     others = task.translated("in_anyrt").engines(task.case)
@@ -44,13 +44,13 @@ def plain(task: Task) -> tuple[Way, ...]:
 
 def _last(call: Kept) -> tuple[Array, ...]:
     call()
-    assert isinstance(call.value, dict), "an engine gives a dict"
+    assert isinstance(call.value, dict), "an engine returns a dict"
     return tuple(map(np.asarray, call.value.values()))
 
 
 def described(task: Task, label: str = "", sizes: Mapping[str, Sequence[Shape]] | None = None) -> Described:
-    """The case's network with its configuration, for the static engine or for another one. sizes: of inputs,
-    where they are not those that the case has."""
+    """The case's network with its configuration, for the static engine or another one. sizes: shapes of
+    inputs, if they differ from those of the case."""
     language = task.translated("in_anyrt")
     builder, network, config = empty(task.threads, language.FLAGS)
     if label == UNTILED:
@@ -76,7 +76,7 @@ def _input(
 
 
 def joined(shapes: Sequence[Shape]) -> Shape:
-    """The sizes that are equal in all shapes, -1 for the others."""
+    """The dimensions that all shapes share, -1 for the others."""
     return tuple(ds[0] if len(set(ds)) == 1 else -1 for ds in zip(*shapes, strict=True))
 
 
@@ -88,7 +88,8 @@ def _plan(task: Task, label: str = "") -> tuple[trt.IHostMemory, float]:
 
 
 def _loads(plan: trt.IHostMemory) -> Facts:
-    """From a plan to a context, with a warm cache: bytes; a file, weights verified and not."""
+    """Seconds from a plan to a context with a warm cache: from bytes; from a file, with and without
+    verification."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "net.plan"
         path.write_bytes(plan)
@@ -97,7 +98,7 @@ def _loads(plan: trt.IHostMemory) -> Facts:
 
 
 def _load_seconds(plan: object, verified: bool) -> float:
-    """The median."""
+    """The median of some loads."""
     times = []
     for _ in range(LOADS):
         start = time.perf_counter()
@@ -131,19 +132,19 @@ def bound(task: Task, plan: object, label: str, facts: Facts = ()) -> Way:
 
 
 def _room(context: Any, name: str) -> Array:  # Any: a context
-    """Memory for as much as an output may be."""
+    """Memory for the largest output."""
     return memory((context.get_max_output_size(name),), np.dtype(np.uint8))
 
 
 def _fixed(
     context: object, outs: dict[str, Array], like: tuple[Array, ...], held: object
 ) -> tuple[Array, ...]:
-    """held: what must live as long as the way, since the engine knows addresses only."""
+    """held: the arrays that must live as long as the way, since the engine knows only their addresses."""
     return fetched(tuple(outs.values()), like)
 
 
 class _Shapes(trt.IOutputAllocator):
-    """The memory that outputs are bound to, for a run that tells their shapes."""
+    """An allocator that returns the bound memory and stores the shapes of outputs."""
 
     def __init__(self, held: dict[str, Array]) -> None:
         super().__init__()
@@ -159,8 +160,8 @@ class _Shapes(trt.IOutputAllocator):
 def _counted(
     context: Any, outs: dict[str, Array], like: tuple[Array, ...], held: object
 ) -> tuple[Array, ...]:  # Any: a context
-    """What a run finds, of sizes that it decides: one more run, as an allocator would be asked in every one
-    that is measured."""
+    """Outputs of data-dependent shapes, from one more run: in the measured runs, an allocator would cost
+    time."""
     allocator = _Shapes(outs)
     for name in outs:
         context.set_output_allocator(name, allocator)

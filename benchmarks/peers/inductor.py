@@ -1,4 +1,4 @@
-"""torch.compile, for the case's shapes; weights of modules are frozen, so that it packs them beforehand."""
+"""torch.compile for the case's shapes, with frozen weights, which it packs in advance."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ torch.set_grad_enabled(False)
 
 
 def prepare(task: Task) -> tuple[Way, ...]:
-    """As the case's language says."""
+    """The compiled way of the case's language."""
     torch.set_num_threads(task.threads)
     torch._dynamo.reset()
     language = task.translated("in_torch")

@@ -1,4 +1,4 @@
-"""IREE: JAX's export of the case, compiled for this processor, run by its task system."""
+"""IREE: JAX's export of the case, compiled for this processor, executed by its task system."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DRIVER = "local-task"
 
 
 def prepare(task: Task) -> tuple[Way, ...]:
-    """Compiled; resizes by gathering, since as matrix products they take seconds."""
+    """The compiled case; resizes gather, as matrix products take seconds."""
     if all(isinstance(s, Reshape) for s in task.case.steps):
         raise Cannot("gives its input back, and copies nothing")
     return (_way(whole(task.case), task.inputs["x"], task.threads),)
@@ -43,13 +43,13 @@ def _way(function: Run, x: Array, threads: int) -> Way:
 
 @cache
 def _config(threads: int) -> Any:  # Any: IREE's classes publish no types
-    """One for the process: a device that goes before its modules takes the process with it."""
+    """One for the process: the process crashes if a device is destroyed before its modules."""
     runtime.flags.parse_flags(f"--task_topology_group_count={threads}")
     return runtime.Config(device=runtime.get_driver(DRIVER).create_default_device())
 
 
 def _bound(context: Any, x: Array, config: Any) -> Callable[[], object]:  # Any: see above
-    """Below the Python layer that looks at arguments in each call."""
+    """A call below the Python layer, which inspects the arguments of each call."""
     entry = context.modules["jit_run"]["main"].vm_function
     operands = runtime.VmVariantList(1)
     operands.push_ref(runtime.asdevicearray(config.device, x)._buffer_view)

@@ -1,4 +1,4 @@
-"""JAX on XLA: arrays committed beforehand, the last result donated as memory for the next."""
+"""JAX on XLA: inputs on the device, the last result donated as memory for the next."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ jax.config.update("jax_cpu_enable_async_dispatch", False)  # a call returns when
 
 
 def prepare(task: Task) -> tuple[Way, ...]:
-    """Compiled; resizes in both forms. XLA takes as many threads as the process may use processors."""
+    """The compiled case; resizes in both forms. XLA uses as many threads as the process has processors."""
     case, x = task.case, jax.device_put(task.inputs["x"])
     forms: list[tuple[str, Run]] = [("", whole(case))]
     if has_library_resize(case):

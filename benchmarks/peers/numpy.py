@@ -1,4 +1,4 @@
-"""NumPy, with memory for results given beforehand where it takes it; half types are computed in float32."""
+"""NumPy, with preallocated results if possible; half types are computed in float32."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LIBRARY = Library(
 
 
 def prepare(task: Task) -> tuple[Way, ...]:
-    """The steps one after the other, the last copied to the output unless it is there already."""
+    """The steps in order; the last one writes to the output or is copied to it."""
     case, x = task.case, task.inputs["x"]
     out = aligned(case.result)
     whole = chained(filling(case, LIBRARY, out))

@@ -1,4 +1,4 @@
-"""OpenCV, where it has the function: resize, transpose, split and merge of images."""
+"""OpenCV for the cases that it supports: resize, transpose, split and merge of images."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PHOTO = {steps.Cast, steps.Resize, steps.Scale, steps.Transpose}  # the steps of
 
 
 def prepare(task: Task) -> tuple[Way, ...]:
-    """By the form of the case."""
+    """A function for the form of the case."""
     case, x = task.case, task.inputs["x"]
     cv2.setNumThreads(task.threads)
     out = aligned(case.result)
@@ -47,7 +47,7 @@ def _single(case: Case, x: Array, out: Array) -> Run:
 
 
 def _resize(step: steps.Resize, tensor: Tensor, x: Array, out: Array) -> Run:
-    """Images as they lie in memory: pixels of some channels, or one plane after the other."""
+    """Images in memory order: pixels with channels, or planes."""
     how = _interpolation(step)
     if x.dtype not in (np.float32, np.uint8):
         raise Cannot(f"no resize of {x.dtype}")
@@ -84,7 +84,7 @@ def _interpolation(step: steps.Resize) -> int:
 
 
 def _photo(case: Case, x: Array, out: Array) -> Run:
-    """A photograph, resized in uint8 as is its habit, then planes of it to scaled float32."""
+    """A photograph, resized in uint8 as usual with OpenCV, then scaled to planes of float32."""
     kinds = {type(s): s for s in case.steps}
     scaling, resizing = kinds.get(steps.Scale), kinds.get(steps.Resize)
     if case.input.dtype is not Element.U8 or kinds.keys() != PHOTO:

@@ -1,5 +1,4 @@
-"""OpenVINO with shared memory, in float32 unless the model says otherwise: by default it computes in bfloat16
-where the processor can."""
+"""OpenVINO with shared memory, in float32 unless the model sets a precision: its default may be bfloat16."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from benchmarks.peers import Model, Peer, Task, Way
 from benchmarks.values import Array, fetched, packed, room
 
 FORMS = ("", "composed")
-# Types that NumPy has not: what they are in OpenVINO, and as what words they are given.
+# Types that NumPy lacks: OpenVINO's type, and the type of the words that hold them.
 ODD = {
     np.dtype(ml_dtypes.bfloat16): (ov.Type.bf16, np.uint16),
     np.dtype(ml_dtypes.float8_e4m3fn): (ov.Type.f8e4m3, np.uint8),
@@ -25,21 +24,19 @@ ODD = {
 
 
 def prepare(task: Task) -> tuple[Way, ...]:
-    """Requests with tensors of their own, which are the case's memory."""
-    models = task.translated("onnx_model").models(task)
-    return tuple(bound(label, make(), task.threads) for label, make in models.items() if label in FORMS)
+    """Requests on tensors of the case's memory."""
+    models = task.models().items()
+    return tuple(bound(label, make(), task.threads) for label, make in models if label in FORMS)
 
 
 def plain(task: Task) -> tuple[Way, ...]:
-    """The compiled model called with an array."""
-    call = partial(
-        _compiled(task.translated("onnx_model").models(task)[""](), task.threads), *task.inputs.values()
-    )
+    """The compiled model, called with arrays."""
+    call = partial(_compiled(task.models()[""](), task.threads), *task.inputs.values())
     return (Way("plain", call, lambda: tuple(call().values())),)
 
 
 def bound(label: str, model: Model, threads: int) -> Way:
-    """A request with its tensors set."""
+    """A request with its tensors."""
     start = time.perf_counter()
     compiled = _compiled(model, threads)
     facts = (("build_s", time.perf_counter() - start),)
@@ -69,14 +66,15 @@ def _core() -> Any:  # Any: see above
 
 
 def _results(request: Any, model: Model, outs: tuple[Array, ...], held: object) -> tuple[Array, ...]:
-    """held: what must live as long as the way. It makes memory itself for what it counts."""
+    """held: the arrays that must live as long as the way. OpenVINO allocates outputs of data-dependent
+    shapes."""
     if model.counted:
         return tuple(request.get_output_tensor(i).data.copy() for i in range(len(request.model_outputs)))
     return fetched(outs, model.outputs)
 
 
 def _tensor(held: Array, like: Array) -> ov.Tensor:
-    """A tensor over the memory of an array."""
+    """A tensor on the memory of an array."""
     if like.dtype in ODD:
         kind, word = ODD[like.dtype]
         return ov.Tensor(held.view(word), like.shape, kind)

@@ -1,4 +1,4 @@
-"""ONNX Runtime with IOBinding: inputs and outputs are the case's own memory."""
+"""ONNX Runtime with IOBinding on the case's memory."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ ERRORS_ONLY = 3
 
 
 def prepare(task: Task) -> tuple[Way, ...]:
-    """A bound session for each model of the case: half types also in float32, which often is faster, or all
-    there is."""
+    """A bound session for each model of the case; models that ONNX Runtime rejects are left out, unless it
+    rejects all."""
     ways, refused = [], list[Exception]()
-    for label, make in task.translated("onnx_model").models(task).items():
+    for label, make in task.models().items():
         try:
             ways.append(bound(label, make(), task.threads))
         except Exception as error:  # its classes of errors have no common one; mostly no kernel for the type
@@ -31,14 +31,12 @@ def prepare(task: Task) -> tuple[Way, ...]:
 
 def plain(task: Task) -> tuple[Way, ...]:
     """session.run with arrays."""
-    call = partial(
-        _session(task.translated("onnx_model").models(task)[""](), task.threads).run, None, task.inputs
-    )
+    call = partial(_session(task.models()[""](), task.threads).run, None, task.inputs)
     return (Way("plain", call, lambda: tuple(call())),)
 
 
 def bound(label: str, model: Model, threads: int) -> Way:
-    """A session with its memory bound."""
+    """A session with bound memory."""
     start = time.perf_counter()
     session = _session(model, threads)
     facts = (("build_s", time.perf_counter() - start),)
@@ -55,7 +53,8 @@ def bound(label: str, model: Model, threads: int) -> Way:
 
 
 def _results(binding: Any, model: Model, outs: tuple[Array, ...], held: object) -> tuple[Array, ...]:
-    """held: what must live as long as the way. It makes memory itself for what it counts."""
+    """held: the arrays that must live as long as the way. ONNX Runtime allocates outputs of data-dependent
+    shapes."""
     results = tuple(binding.copy_outputs_to_cpu()) if model.counted else fetched(outs, model.outputs)
     return tuple(map(model.read, results))
 

@@ -1,4 +1,4 @@
-"""PyTorch, eager: the best of both memory layouts, or of several functions."""
+"""PyTorch, eager: in both memory layouts, or with several functions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ torch.set_grad_enabled(False)
 
 
 def prepare(task: Task) -> tuple[Way, ...]:
-    """As the case's language says."""
+    """The eager ways of the case's language."""
     torch.set_num_threads(task.threads)
     ways: tuple[Way, ...] = task.translated("in_torch").eager(task)
     return ways

@@ -5,7 +5,7 @@ import doctest
 import numpy as np
 import pytest
 
-from benchmarks import record, steps, table
+from benchmarks import leads, record, steps, table
 from benchmarks.layers import arrays, formula, reference, spellings, taps
 from benchmarks.layers.cases import ALL, CASES, SPELLED, TINY, Case, Layer, traffic
 from benchmarks.layers.formula import Formula, Line, Number, Op, Weights, evaluate, shapes_of
@@ -239,7 +239,7 @@ def test_transposing_back_and_forth_is_nothing():
 
 
 @pytest.mark.parametrize(
-    "module", [arrays, formula, record, spellings, steps, table, taps], ids=lambda m: m.__name__
+    "module", [arrays, formula, leads, record, spellings, steps, table, taps], ids=lambda m: m.__name__
 )
 def test_examples_in_docstrings_hold(module):
     assert doctest.testmod(module).failed == 0

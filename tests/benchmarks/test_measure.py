@@ -219,7 +219,7 @@ def test_the_command_lists_cases_and_rejects_unknown_ones(capsys, tmp_path):
     assert capsys.readouterr().out == "norm_ln_8x512x768\n"
     with pytest.raises(SystemExit, match="got no case"):
         cli.main(["ops", "--only", "nothing like this"])
-    with pytest.raises(SystemExit, match="got no regular expression"):
+    with pytest.raises(SystemExit, match="got an invalid regular expression"):
         cli.main(["list", "--only", "("])
     path = tmp_path / "lines"
     record.write(path, Results(MACHINE, (row(),), ()))
