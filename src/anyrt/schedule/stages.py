@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
 from math import gcd, prod
 from typing import Final
 
@@ -30,7 +31,6 @@ from anyrt.schedule.step import AtItems, Shared
 
 ITEMS: Final = 2  # items per core, so that none waits long for the last one
 Cut = Mapping[int, int]  # axes along which an item has a part of a value, with the root's axes
-Parts = Callable[[Value, Cut], Sequence[Cut]]
 Gain = Callable[[AtItems, Machine], int]  # instructions that are saved
 
 
@@ -107,15 +107,31 @@ class _Search:
         return tuple(inside[1:count])
 
     def _parts(self, value: Value, cut: Cut, after: Sequence[Value]) -> Mapping[Value, Cut]:
-        """The contraction, and all values between it and its stages that nothing else reads."""
-        barred = set(self.kept - {value})
-        while True:
-            parts = _leading(value, cut, barred, self._operands)
-            inside = {*parts, *after}
-            others = {v for v in parts if v is not value and not inside.issuperset(self.uses[v])}
-            if not others:
-                return parts
-            barred |= others
+        """The contraction, its stages, and the values between, which nothing else reads, each with the axes
+        along which an item has a part; a stage has a part along each axis of the contraction."""
+        cuts, readers, stages = {value: cut}, dict[Value, list[Value]](), dict[Value, None]()
+        inside, todo = {*after}, [(0, value)]
+        while todo:  # readers first
+            _, v = heappop(todo)
+            is_sum = isinstance(v.compute, Contracted) and v is not value
+            if v is not value and (v in self.kept or not inside.issuperset(self.uses[v])):
+                continue
+            if is_sum and {*cuts[v].values()} != {*cut.values()}:
+                continue
+            inside.add(v)
+            stages |= {v: None} if is_sum else {}
+            for arg, here in zip(v.args, self._operands(v, cuts[v]), strict=False):
+                if arg not in cuts:
+                    heappush(todo, (-self.places[arg], arg))
+                readers.setdefault(arg, []).append(v)
+                if cuts.setdefault(arg, here) != here:  # parts of two kinds
+                    return {value: cut}
+        rest = [*stages]
+        for v in rest:  # which grows
+            new = [u for u in readers[v] if u is not value and u not in stages]
+            stages |= dict.fromkeys(new)
+            rest += dict.fromkeys(new)
+        return {v: cuts[v] for v in (*stages, value)}
 
     def _stages(self, tile: FusedTile, value: Value) -> list[Value]:
         """The values of a tile. Separate kernels read in place the matrices that data select for products,
@@ -185,31 +201,6 @@ class _Search:
     def _count(self, tile: FusedTile, axes: Iterable[int]) -> int:
         """Iterations along some of the root's axes, at least one."""
         return max(1, prod(self.sizes.of(tile.root.shape[k]) for k in axes))
-
-
-def _leading(value: Value, cut: Cut, barred: Set[Value], known: Parts) -> dict[Value, Cut]:
-    """A contraction, the stages that lead to it, and the values between, each with the axes along which an
-    item has a part; a stage has a part along each axis of the contraction."""
-    cuts, readers, stages = {value: cut}, dict[Value, list[Value]](), {value: None}
-    todo = [value]
-    while todo:
-        v = todo.pop()
-        for arg, here in zip(v.args, known(v, cuts[v]), strict=False):
-            readers.setdefault(arg, []).append(v)
-            if cuts.setdefault(arg, here) != here:  # parts of two kinds
-                return {value: cut}
-            is_sum = isinstance(arg.compute, Contracted)
-            if len(readers[arg]) > 1 or arg in barred or (is_sum and {*here.values()} != {*cut.values()}):
-                continue
-            todo.append(arg)
-            stages |= {arg: None} if is_sum else {}
-    inside, rest = dict[Value, Cut](), [*stages]
-    for v in rest:  # which grows
-        inside[v] = cuts[v]
-        new = [u for u in readers.get(v, ()) if u not in stages]
-        stages |= dict.fromkeys(new)
-        rest += dict.fromkeys(new)
-    return inside
 
 
 def _mended(value: Value) -> Set[Value]:
