@@ -41,7 +41,7 @@ with SharedRanks(name, int(rank), 2) as ranks:
     total = Exchanger(ranks, Exchange(CollectiveOperation.ALL_REDUCE, ReduceOperation.SUM))
     for nbytes in map(int, sizes):
         x, y = np.ones(nbytes // 4, np.float32), np.empty(nbytes // 4, np.float32)
-        runs = {"shared": lambda: total(x)}
+        runs = {"shared": lambda: total(x, y)}
         if "MPI" in globals():
             runs["mpi4py"] = lambda: world.Allreduce(x, y)
         times = {which: [] for which in runs}

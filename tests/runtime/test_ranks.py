@@ -127,6 +127,45 @@ def test_half_sums_are_rounded_once():
     assert [f[0][0] for f in result] == [np.float16(1 + 2**-10)] * 4
 
 
+OUT = """
+import numpy as np
+from anyrt.core.enums import ReduceOperation as R
+from anyrt.core.enums_more import CollectiveOperation as C
+from anyrt.runtime.collective import Exchange, Exchanger
+total = Exchanger(ranks, Exchange(C.ALL_REDUCE, R.SUM))
+x, out, other = np.arange(200.0), np.empty(200), np.empty((200,))
+for turn, y in enumerate((out, out, other, out)):
+    x += turn + ranks.rank
+    assert total(x, y) is y
+    found.append(y.copy())
+assert total(x, x) is x
+found.append(x)
+gather = Exchanger(ranks, Exchange(C.GATHER, root=1))
+found.append(gather(out[:4], np.zeros(8 if ranks.rank == 1 else 4)))
+for wrong in (np.empty(100), np.empty(200, np.float32), np.empty(400)[::2], np.broadcast_to(0.0, 200)):
+    try:
+        total(x, wrong)
+    except Exception as error:
+        found.append(error)
+try:
+    gather(x, x)
+except Exception as error:
+    found.append(error)
+"""
+
+
+def test_results_are_written_into_the_array_of_the_caller():
+    for rank, results in enumerate(all_ranks([[OUT]] * 2)):
+        sums, (inplace, gathered), mistakes = results[:4], results[4:6], results[6:]
+        offset = 0
+        for turn, result in enumerate(sums):
+            offset += 2 * turn + 1
+            np.testing.assert_array_equal(result, 2 * np.arange(200.0) + offset)
+        np.testing.assert_array_equal(inplace, sums[-1])
+        np.testing.assert_array_equal(gathered, np.tile(sums[-1][:4], 1 + rank))
+        assert [m.code for m in mistakes] == ["AR304"] * 5
+
+
 def test_order_of_reduction_is_that_of_ranks():
     xs = [np.float32([v]) for v in (1e8, 1, -1e8, 1)]
     actual = all_ranks([[(Exchange(C.ALL_REDUCE, R.SUM), x)] * 3 for x in xs])

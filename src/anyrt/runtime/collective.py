@@ -82,17 +82,37 @@ class Exchanger:
         self.members = tuple(range(ranks.size)) if what.group is None else tuple(what.group)
         _check(ranks, what, self.members)
         self._forms = dict[tuple[tuple[int, ...], DType], Form]()
+        self._last: _Bound | None = None
 
-    def __call__(self, x: Array) -> Array:
-        """The result of this rank, see `exchange`."""
-        if not x.flags.c_contiguous:
-            x = np.ascontiguousarray(x)
+    def __call__(self, x: Array, out: Array | None = None) -> Array:
+        """The result of this rank, see `exchange`. `out`: a contiguous array for it, which ALL_REDUCE may
+        share with `x`; ArgumentError AR304 if its shape or type is another one. None: a new array. Passing
+        the same two arrays again takes least time."""
+        last = self._last
+        if last is None or last.x is not x or last.out is not out or out is None:
+            last = self._bound(x, out)
+        last.form.run(self.ranks, last.data, last.flat)
+        if last.form.is_aside:
+            np.copyto(last.out, x)
+        return last.out
+
+    def _bound(self, x: Array, out: Array | None) -> _Bound:
+        """The arrays of a call as the exchange reads and writes them."""
+        data = x if x.flags.c_contiguous else np.ascontiguousarray(x)
         form = self._forms.get((x.shape, x.dtype)) or self.form(x.shape, x.dtype)
-        out = np.empty(form.count, form.dtype)
-        form.run(self.ranks, (x if x.ndim == 1 else x.reshape(-1)).view(np.uint8), out)
-        if form.is_aside:
-            return x.copy()
-        return out if len(form.shape) == 1 else out.reshape(form.shape)
+        shape = x.shape if form.is_aside else form.shape
+        result = np.empty(shape, form.dtype) if out is None else out
+        if result.shape != shape or result.dtype != form.dtype or not result.flags.carray:
+            got = f"out of shape {result.shape} and type {result.dtype}"
+            wanted = f"a contiguous array of shape {shape} and type {form.dtype}, which may be written"
+            raise ArgumentError("AR304", f"rank {self.ranks.rank}", got, wanted)
+        if self.what.operation is not C.ALL_REDUCE and np.may_share_memory(x, result):
+            got = "an `out` that shares memory with the operand"
+            raise ArgumentError("AR304", f"rank {self.ranks.rank}", got, "memory of its own")
+        bound = _Bound(x, result, form, data.reshape(-1).view(np.uint8), result.reshape(-1))
+        if out is not None and data is x:
+            self._last = bound
+        return bound
 
     def form(self, shape: tuple[int, ...], dtype: DType) -> Form:
         """The form for arrays of a shape and type."""
@@ -100,6 +120,17 @@ class Exchanger:
         if known is None:
             known = self._forms[shape, dtype] = _form(self, shape, dtype)
         return known
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """The arrays of a call: as they are passed, and flat, the operand as bytes."""
+
+    x: Array
+    out: Array
+    form: Form
+    data: Bytes
+    flat: Array
 
 
 @dataclass(frozen=True, slots=True)
