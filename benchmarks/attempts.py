@@ -12,7 +12,6 @@ from dataclasses import replace
 from anyrt.backends.cpu.strategies import STRATEGIES
 from anyrt.backends.cpu.strategies.reduction import together
 from anyrt.core.enums import DataType
-from anyrt.ir.graph import Graph
 from anyrt.ir.kernel import Kernel
 from anyrt.ir.rewrite import Fail
 from anyrt.loops.cache_read import cache_read
@@ -89,35 +88,30 @@ def _chunks(case: str) -> tuple[Mechanism, ...]:
     )
 
 
-def _converted_for_two(kernel: Kernel, c: Context) -> Kernel | Fail:
-    return cache_read(kernel, c.names, c.pieces.cached, replace(c.machine.costs, store=1))
-
-
 def _all_past(kernel: Kernel, c: Context) -> Kernel | Fail:
     return nontemporal(kernel, dict.fromkeys(c.past, 1))
 
 
-def _shortened(graph: Graph) -> Graph:
-    return shorten(graph, FLOATS)
-
-
-def _started_apart(kernel: Kernel, c: Context) -> Kernel:
-    return precompute_addresses(kernel, c.tables, common=False)
-
-
 def _together(case: str) -> tuple[Mechanism, ...]:
+    def for_two(kernel: Kernel, c: Context) -> Kernel | Fail:
+        return cache_read(kernel, c.names, c.pieces.cached, replace(c.machine.costs, store=1))
+
     return (
-        _instead("cache read", "converted once for two loops", case, _converted_for_two),
+        _instead("cache read", "converted once for two loops", case, for_two),
         _tried("one row at a time", "backends/cpu/strategies/reduction.py", case, ONE_BY_ONE),
         _batches("batches of longer rows", case, {"short": 8192}),
     )
+
+
+def _apart(kernel: Kernel, c: Context) -> Kernel:
+    return precompute_addresses(kernel, c.tables, common=False)
 
 
 def _dynamic(mechanism: Mechanism) -> Mechanism:
     return replace(mechanism, name=f"{mechanism.name} (dynamic)", engine=DYNAMIC)
 
 
-SHORTENED = instead_of_pass("shorten", _shortened)
+SHORTENED = instead_of_pass("shorten", lambda graph: shorten(graph, FLOATS))
 ATTEMPTS = (
     _cut("tiles of two cache lines", GN_RESIZE, Tuning(line=128)),
     _cut("shorter runs of tiles", GN_RESIZE, Tuning(run=16)),
@@ -129,7 +123,7 @@ ATTEMPTS = (
     _cut("narrow bands", RESIZE_SILU, Tuning(band=8)),
     _cut("narrow bands", PHOTO, Tuning(band=8)),
     _cut("wide bands", PHOTO, Tuning(band=128, items=4)),
-    _instead("precompute addresses", "a start for each tap", PHOTO, _started_apart),
+    _instead("precompute addresses", "a start for each tap", PHOTO, _apart),
     _dynamic(_cut("narrow bands", SMALL_PHOTO, Tuning(band=8))),
     _dynamic(_cut("wide bands", SMALL_PHOTO, Tuning(band=128, items=4))),
     _dynamic(_cut("more bands", SMALL_PHOTO, Tuning(items=64))),

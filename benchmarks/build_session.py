@@ -118,8 +118,7 @@ def _cpu(outcome: Outcome) -> float:
 
 
 def child(job: Job, order: Order, cache: Path) -> Outcome:
-    """The outcome of a job in a new process. The time limit holds once for the build and once for everything
-    after it."""
+    """The outcome of a job in a new process. The time limit holds for the build, and again after it."""
     with _folder() as folder:
         result, errors = folder / "result", folder / "errors"
         command = [sys.executable, "-m", "benchmarks.building", json.dumps(asdict(job)), str(result)]

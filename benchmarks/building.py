@@ -88,10 +88,6 @@ class Form:
     verified: bool = True
 
 
-def _in_memory(path: Path) -> object:
-    return path.read_bytes()
-
-
 def _aligned(path: Path) -> object:
     """Page-aligned memory that does not change."""
     buffer = aligned(Tensor((path.stat().st_size,), Element.U8))
@@ -100,15 +96,11 @@ def _aligned(path: Path) -> object:
     return buffer.data.toreadonly()
 
 
-def _mapped(path: Path) -> object:
-    return path
-
-
 FORMS = {
-    "bytes": Form(_in_memory),
+    "bytes": Form(Path.read_bytes),
     "aligned memory": Form(_aligned),
-    "mapped file": Form(_mapped),
-    "mapped file, not verified": Form(_mapped, verified=False),
+    "mapped file": Form(Path),
+    "mapped file, not verified": Form(Path, verified=False),
 }
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import anyrt as trt
 from anyrt.core.enums import Severity
 from benchmarks import networks, random_networks
-from benchmarks.peers import Cannot, Way
+from benchmarks.peers import Cannot, Kept, Way
 from benchmarks.values import Array, memory
 
 OPEN = (1, 4, 8)  # minimum, optimum and maximum of every dynamic dimension
@@ -107,6 +107,12 @@ def bound(plan: bytes) -> Way:
     for array in arrays.values():
         array[...] = random.random(array.shape, np.float32).astype(array.dtype)
     return Way("", bind(context, arrays), lambda: tuple(arrays.values()))
+
+
+def arrays_in(call: Kept) -> tuple[Array, ...]:
+    """The outputs of a call of `engine.run`."""
+    assert isinstance(call.value, dict), "an engine returns a dict"
+    return tuple(map(np.asarray, call.value.values()))
 
 
 def dtype_of(engine: trt.ICudaEngine, name: str) -> np.dtype[Any]:  # Any: whichever it is

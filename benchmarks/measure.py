@@ -93,8 +93,7 @@ def measure(ways: Sequence[Way], effort: Effort, quiet: Quiet) -> list[Times]:
 
 
 def paired(ours: Times, theirs: Times) -> float:
-    """Their time divided by ours: the median of the ratios of rounds. A slowdown of both does not change
-    it."""
+    """The median of their time / our time by rounds, which a slowdown of both does not change."""
     return statistics.median(b / a for a, b in zip(ours.turns, theirs.turns, strict=False))
 
 

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 from unittest.mock import patch
@@ -83,16 +84,8 @@ def instead_of_pass(name: str, change: Callable[[Graph], Graph]) -> Passes:
     return tuple(replace(p, change=change) if p.name == name else p for p in PASSES)
 
 
-def _without_growing(graph: Graph) -> Graph:
-    return simplify(graph, [r for r in RULES if r.name not in GROWS])
-
-
 def _normal_stores(kernel: Kernel, context: Context) -> Fail:
     return Fail("whether its results fit the caches is not asked while it runs")
-
-
-def _tiled_too(kernel: Kernel, context: Context) -> Kernel | Fail:
-    return tiled(kernel, context, few=True)
 
 
 def place_of(step: str) -> str:
@@ -135,7 +128,7 @@ MECHANISMS = (
         "few channels interleaved when stored",
         "loops/vectorise.py, backends/cpu/transpose.py",
         "shuffle_nchw2nhwc_1x3x224x224",
-        STRATEGIES.instead("tile", Step("tile few, too", _tiled_too)),
+        STRATEGIES.instead("tile", Step("tile few, too", partial(tiled, few=True))),
     ),
     _step(
         "tiles transposed in registers",
@@ -147,7 +140,7 @@ MECHANISMS = (
         "transposing before a resize that grows",
         "passes/rules.py, schedule/partition.py",
         "chain_gn_scale_silu_resize2x_nhwc_bf16_1x320x64x64",
-        instead_of_pass("simplify", _without_growing),
+        instead_of_pass("simplify", lambda graph: simplify(graph, [r for r in RULES if r.name not in GROWS])),
     ),
     _step(
         "factors of channels stored where tiles would compute them again",

@@ -1,5 +1,4 @@
-"""Detects a quiet machine: a chain of multiply-adds on every core takes a fixed time unless other processes
-run."""
+"""Detects a quiet machine: a chain of multiply-adds on every core takes a fixed time if nothing else runs."""
 
 from __future__ import annotations
 

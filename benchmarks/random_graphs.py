@@ -424,8 +424,8 @@ class Maker:
         return [self.dice.pick(*values) for values in fitting]
 
     def nonzero(self) -> Value:
-        """Positions of elements that are not zero, or these elements, or their sum added to the value, or
-        their number."""
+        """Positions of nonzero elements, or these elements, or their sum added to the value, or their
+        number."""
         v = self.value()
         flat = b.reshape(v, (product(v.shape),))
         mask = self.dice.pick(flat, b.map_("lt", b.scalar(1, flat), flat))

@@ -68,8 +68,7 @@ class Reach(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """(x · scale + shift) ^ power; coefficients run along `axis`, those of ELEMENTWISE also along later
-    axes."""
+    """(x · scale + shift) ^ power; coefficients run along `axis`, with ELEMENTWISE also along later axes."""
 
     reach: Reach
     axis: int = 1

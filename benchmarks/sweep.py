@@ -1,5 +1,4 @@
-"""The commands of suites: all cases by all peers, in processes of a few cases each; and commands on
-results."""
+"""The commands of suites: all cases by all peers, a few cases in each process; and commands on results."""
 
 from __future__ import annotations
 
@@ -114,13 +113,14 @@ def _report(options: argparse.Namespace) -> None:
     publish(options, suite.tables(results), suite.page, machine=results.machine)
 
 
-def _list(options: argparse.Namespace, names: list[str]) -> None:
-    print("\n".join(names))
-
-
 COMMANDS = (
     *map(command_of, SUITES),
-    Command("list", "print the names of all cases of ops", _list, rows=lambda: LAYERS.language.cases),
+    Command(
+        "list",
+        "print the names of all cases of ops",
+        lambda options, names: print("\n".join(names)),
+        rows=lambda: LAYERS.language.cases,
+    ),
     Command(
         "compare",
         "compare two files of results",

@@ -80,8 +80,7 @@ class Pair:
 
     @property
     def verdict(self) -> str:
-        """slower or faster, if the change is notable and beyond the noise; unclear, if noise could hide
-        it."""
+        """slower or faster, if the change is notable beyond the noise; unclear, if noise could hide it."""
         if self.error:
             return self.error
         if self.ratio - self.noise > 1 + NOTABLE:

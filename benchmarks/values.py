@@ -121,7 +121,6 @@ def constant_values(constant: Constant, shape: Shape) -> Floats:
 
 
 def _sixty_fourths(shape: Shape, low: int, high: int, seed: int) -> Floats:
-    """Numbers that float16 and bfloat16 represent exactly, so that peers that compute in these are not
-    wrong."""
+    """Numbers that float16 and bfloat16 represent exactly, so that half-type peers are not wrong."""
     numbers = np.random.default_rng(seed).integers(low, high, math.prod(shape), endpoint=True)
     return np.asarray(numbers / 64, np.float32).reshape(shape)

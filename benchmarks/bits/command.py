@@ -37,8 +37,7 @@ def _run(options: argparse.Namespace, names: list[str]) -> None:
 
 
 def _together(rows: list[Row]) -> list[list[Row]]:
-    """Rows of one model share its engines. Rows of int8 run apart: all engines together would take too much
-    memory."""
+    """Rows of one model share its engines. Rows of int8 run apart, to limit the memory."""
     groups: dict[tuple[str, bool], list[Row]] = {}
     for row in rows:
         groups.setdefault((row.model, row.group in FLOAT_GROUPS), []).append(row)

@@ -18,7 +18,7 @@ import numpy as np
 import onnx
 import torch
 from onnxruntime.quantization import QuantFormat, QuantType, quantize_dynamic, quantize_static
-from torch import Tensor, nn
+from torch import nn
 
 from benchmarks.bits.files import Facts, Files, Form
 from benchmarks.bits.narrow import in_bfloat16
@@ -42,13 +42,9 @@ def network_of(name: str) -> networks.Network:
     _settle(network)
     if batch:
         torch.manual_seed(1)
-        size = int(batch)
-        network = replace(network, inputs={n: _repeated(x, size) for n, x in network.inputs.items()})
+        inputs = {n: torch.randn(int(batch), *x.shape[1:]) for n, x in network.inputs.items()}
+        network = replace(network, inputs=inputs)
     return network
-
-
-def _repeated(x: Tensor, size: int) -> Tensor:
-    return torch.randn(size, *x.shape[1:])
 
 
 def _settle(network: networks.Network) -> None:

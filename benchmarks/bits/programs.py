@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -67,15 +68,7 @@ def load(entry: Entry, files: Files, plan: Path, inputs: Given, threads: int) ->
     return HOW[entry.program](module, entry, path, inputs, threads)
 
 
-def _ort(module: Any, entry: Entry, path: Path, inputs: Given, threads: int) -> Way:  # Any: the module
-    return ort(module, path, inputs, threads)
-
-
-def _openvino(module: Any, entry: Entry, path: Path, inputs: Given, threads: int) -> Way:  # Any: see above
-    return openvino(module, path, inputs, threads, "bf16" if entry.ask is Ask.BF16 else "f32")
-
-
-def _compiled(module: Any, entry: Entry, path: Path, inputs: Given, threads: int) -> Way:  # Any: see above
+def _compiled(module: Any, entry: Entry, path: Path, inputs: Given, threads: int) -> Way:  # Any: a module
     """The module, compiled by torch.compile; with weights and inputs in bfloat16 if the entry allows that."""
     name = path.name.partition(".")[0]
     network = importlib.import_module("benchmarks.bits.networks").network_of(name).module
@@ -83,4 +76,10 @@ def _compiled(module: Any, entry: Entry, path: Path, inputs: Given, threads: int
     return called(module, network, inputs, threads, partial(module.compile, dynamic=False))
 
 
-HOW = {ORT: _ort, OPENVINO: _openvino, COMPILED: _compiled}
+HOW: dict[str, Callable[..., Way]] = {
+    ORT: lambda module, entry, *call: ort(module, *call),
+    OPENVINO: lambda module, entry, *call: openvino(
+        module, *call, precision="bf16" if entry.ask is Ask.BF16 else "f32"
+    ),
+    COMPILED: _compiled,
+}

@@ -75,10 +75,6 @@ def missed(row: Row, result: Result) -> list[str]:
     return out
 
 
-def _goal(goal: Goal) -> str:
-    return _said(goal, f"{'≥' if goal.figure in AT_LEAST else '≤'} {goal.bound:g}")
-
-
 def _said(goal: Goal, number: str) -> str:
     """A goal as text."""
     if goal.figure is Figure.SPEED:
@@ -150,7 +146,8 @@ def _stand(row: Row, result: Result) -> Iterator[str]:
     yield _number(next((value(g, row, result) for g in row.goals if g.figure is Figure.BUILD), None))
     yield f"{mine.error:.2g}" if mine else ""
     yield f"{mine.cosine:.6f}" if mine else ""
-    yield ", ".join(map(_goal, row.goals))
+    signs = ("≥" if g.figure in AT_LEAST else "≤" for g in row.goals)
+    yield ", ".join(_said(g, f"{sign} {g.bound:g}") for g, sign in zip(row.goals, signs, strict=True))
     lost = missed(row, result)
     yield (f"no: {', '.join(lost)}" if lost else "yes") if row.goals else ""
 

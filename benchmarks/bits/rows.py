@@ -84,8 +84,7 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row: our entry, its peers, our own engine to compare with, the element type of its limit, and its
-    goals."""
+    """A row: our entry, its peers, our own engine to compare with, the type of its limit, and its goals."""
 
     name: str
     group: Group
@@ -129,8 +128,7 @@ def _bf16() -> Iterator[Row]:
 
 
 def _fp16() -> Iterator[Row]:
-    """A plan has few bytes besides weights: above 0.6 of the float32 plan, some weights are stored in
-    float32."""
+    """A plan has few bytes besides weights: above 0.6, some weights are stored in float32."""
     goals = (Goal(Figure.SPEED, TIE, (PLAIN,)), Goal(Figure.LIGHTER, 0.6, (PLAIN,)))
     for model in MODELS:
         ours = Entry(OURS, ask=Ask.FP16)

@@ -52,8 +52,7 @@ def product_cases() -> Iterator[Case]:
 
 
 def convolution_cases() -> Iterator[Case]:
-    """The distinct convolutions of known networks with their bias; some with a batch, some with fused
-    layers."""
+    """Distinct convolutions of known networks with their bias; some in batches, some with fused layers."""
     known: dict[Row, str] = {}
     for network, table in NETWORKS.items():
         for row in table:

@@ -130,8 +130,7 @@ class Attention:
 
     @property
     def flops(self) -> int:
-        """Multiplications and additions of both products; of causal attention only those below the
-        diagonal."""
+        """Multiplications and additions of both products; of causal attention without masked positions."""
         pairs = self.queries * self.keys
         if self.mask is Mask.CAUSAL:
             pairs = sum(min(i + 1, self.keys) for i in range(self.queries))

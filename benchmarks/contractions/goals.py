@@ -76,15 +76,12 @@ def lead(row: Row) -> float | None:
 def share(row: Row) -> float | None:
     """The limit divided by our time, for cases where that counts."""
     mine, case = ours(row), CASES[row.case]
+    form = case.form
     if mine is None or row.limit < LEAST_LIMIT_US:
         return None
-    if case.group is Group.INT8 and (not isinstance(case.form, Product) or _least(case.form) < FROM):
+    if case.group is Group.INT8 and not (isinstance(form, Product) and min(form.m, form.k, form.n) >= FROM):
         return None
     return row.limit / mine.median
-
-
-def _least(form: Product) -> int:
-    return min(form.m, form.k, form.n)
 
 
 def decides(row: Row) -> str:

@@ -23,8 +23,7 @@ LEAST_CHANNELS = 16
 
 
 def engines(case: Case) -> tuple[str, ...]:
-    """An engine for several sizes, if the case has them; an engine without Winograd, if it could use
-    Winograd."""
+    """An engine for several sizes, if the case has them; one without Winograd, if it could use that."""
     return (*([DYNAMIC] if case.open else []), *([UNTILED] if _has_tiles(case) else []))
 
 

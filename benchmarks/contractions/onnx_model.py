@@ -29,7 +29,7 @@ def models(task: Task) -> dict[str, Callable[[], Model]]:
     case: Case = task.case
     makers = {"": _model}
     if isinstance(case.form, Attention) and case.dtype is Element.F32:
-        makers["composed"] = _composed
+        makers["composed"] = lambda task: _written(task, Nodes(composed=task.case.form))
     if case.dtype in PRECISIONS:
         makers["in float32"] = _widened
     if case.dtype is Element.I8:
@@ -39,10 +39,6 @@ def models(task: Task) -> dict[str, Callable[[], Model]]:
 
 def _model(task: Task) -> Model:
     return _written(task, Nodes())
-
-
-def _composed(task: Task) -> Model:
-    return _written(task, Nodes(composed=task.case.form))
 
 
 def _unsigned(task: Task) -> Model:

@@ -137,8 +137,7 @@ def _padded(x: Doubles, window: Window, value: float) -> Doubles:
 
 
 def _places(window: Window, places: Shape) -> Iterator[tuple[tuple[int | slice, ...], Place]]:
-    """Each element of the kernel, with the elements of the padded input that it multiplies, of all
-    channels."""
+    """Each element of the kernel, with the elements of the padded input that it multiplies."""
     for tap in itertools.product(*map(range, window.kernel)):
         starts = [t * window.dilation for t in tap]
         steps = zip(starts, window.stride, places, strict=True)

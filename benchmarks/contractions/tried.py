@@ -1,5 +1,4 @@
-"""Attempts for cases that miss their goal, by a pattern of the whole name: three attempts, each with its
-result.
+"""Attempts for cases that miss their goal, by a pattern of the whole name: three, each with its result.
 
 Figures are of the machine in the table's head, in µs, or in GFLOP/s of one thread, whose arithmetic ends at
 214 to 234. Of several patterns the first one counts.

@@ -61,14 +61,14 @@ def above_limit(row: Row) -> float | None:
     return None if mine is None or row.limit < LEAST_LIMIT_US else mine.median / row.limit
 
 
-def wanted_lead(row: Row) -> float:
+def required_lead(row: Row) -> float:
     """The lead that the case must have."""
     return SPECIAL.get(row.case, GOALS[row.layer].faster)
 
 
 def is_fast(row: Row) -> bool:
     """Whether AnyRT computes the case, as many times faster than the best peer as is required."""
-    reached, required = lead(row), wanted_lead(row)
+    reached, required = lead(row), required_lead(row)
     return ours(row) is not None and (reached is None or reached >= required * (1 - SAME_AS_BEST))
 
 
@@ -79,7 +79,7 @@ def verdict(row: Row) -> str:
         return row.left_out.get(OURS, "AnyRT is missing")
     faults = []
     if best is not None and reached is not None and not is_fast(row):
-        faults.append(f"slower than {best.name}" if reached < 1 else f"not {wanted_lead(row):g}× faster")
+        faults.append(f"slower than {best.name}" if reached < 1 else f"not {required_lead(row):g}× faster")
     over = above_limit(row)
     if over is not None and row.known is not None and over > OVER_C * row.known:
         faults.append(f"above {OVER_C:g} × C ({row.known:.2f})")

@@ -152,8 +152,7 @@ def _norm(step: steps.Norm, x: Tensor, library: Library, out: torch.Tensor | Non
 
 
 def _resize(step: steps.Resize, x: Tensor, library: Library, out: torch.Tensor | None) -> Run:
-    """PyTorch's interpolation if it covers the axes: those after the second, or between the first and the
-    last."""
+    """PyTorch's interpolation, if it covers the axes: those after the second, or all inner ones."""
     after = steps.infer(step, x).shape
     rank = len(x.shape)
     changed = {i for i, (a, b) in enumerate(zip(x.shape, after, strict=True)) if a != b}

@@ -463,8 +463,7 @@ def write(network: Network, path: Path) -> None:
 
 
 def flops_of(network: Network) -> int:
-    """Multiplications and additions of a call. On a CPU, PyTorch's counter knows attention only as its
-    products."""
+    """Multiplications and additions of a call. On a CPU, the counter knows attention as products only."""
     whole = sdpa_kernel(SDPBackend.MATH)
     with torch.no_grad(), whole, FlopCounterMode(display=False) as counter:
         network.module(*network.inputs.values())

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from benchmarks.engines import bind, dtype_of, empty
+from benchmarks.engines import arrays_in, bind, dtype_of, empty
 from benchmarks.peers import Cannot, Kept, Model, Way
 from benchmarks.values import Array
 
@@ -21,8 +21,7 @@ Given: TypeAlias = Mapping[str, Array]
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program: its package, its module, which is imported before timing, and the function that loads a
-    model."""
+    """A program: its package, its module, imported before timing, and the function that loads a model."""
 
     name: str
     package: str
@@ -44,7 +43,7 @@ def bound(engine: Any, context: Any, inputs: Given) -> Way:  # Any: of the publi
     shapes = {n: tuple(engine.get_tensor_shape(n)) for n in engine}
     if any(-1 in s for s in shapes.values()):
         call = Kept(partial(engine.run, **inputs))
-        return Way("", call, lambda: tuple(map(np.asarray, _dictionary(call).values())))
+        return Way("", call, lambda: arrays_in(call))
     arrays = {n: np.zeros(s, dtype_of(engine, n)) for n, s in shapes.items()}
     for name, x in inputs.items():
         arrays[name][...] = x
@@ -59,11 +58,6 @@ def engine_of(trt: Any, path: Path, threads: int) -> tuple[Any, Any]:  # Any: as
         trt.OnnxParser(network, builder.logger).parse_from_file(str(path))
         engine = builder.build_engine_with_config(network, config)
         return engine, engine.create_execution_context()
-
-
-def _dictionary(call: Kept) -> dict[str, Any]:  # Any: arrays
-    assert isinstance(call.value, dict), "an engine returns a dict"
-    return call.value
 
 
 def ort(peer: Any, path: Path, inputs: Given, threads: int) -> Way:  # Any: as in `Program`

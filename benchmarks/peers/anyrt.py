@@ -15,7 +15,7 @@ import numpy as np
 import anyrt as trt
 from anyrt.core.dtype import numpy_dtype
 from anyrt.core.enums import DataType
-from benchmarks.engines import Described, bind, built, empty, engine_of
+from benchmarks.engines import Described, arrays_in, bind, built, empty, engine_of
 from benchmarks.peers import DYNAMIC, UNTILED, Kept, Peer, Task, Way
 from benchmarks.steps import Shape
 from benchmarks.values import Array, fetched, memory, packed, room
@@ -27,8 +27,7 @@ LOADS = 5
 
 
 def prepare(task: Task) -> tuple[Way, ...]:
-    """A static engine, with the seconds of a cold build and a warm load, and the other engines of the
-    case."""
+    """A static engine, with the seconds of a cold build and a warm load, and the case's other engines."""
     plan, build_s = _plan(task)
     first = bound(task, plan, "", (("build_s", build_s), *_loads(plan)))
     others = task.translated("in_anyrt").engines(task.case)
@@ -39,13 +38,12 @@ def plain(task: Task) -> tuple[Way, ...]:
     """engine.run(x=array)."""
     engine = engine_of(_plan(task)[0])
     call = Kept(partial(engine.run, **task.inputs))
-    return (Way("plain", call.function, partial(_last, call)),)
 
+    def result() -> tuple[Array, ...]:
+        call()
+        return arrays_in(call)
 
-def _last(call: Kept) -> tuple[Array, ...]:
-    call()
-    assert isinstance(call.value, dict), "an engine returns a dict"
-    return tuple(map(np.asarray, call.value.values()))
+    return (Way("plain", call.function, result),)
 
 
 def described(task: Task, label: str = "", sizes: Mapping[str, Sequence[Shape]] | None = None) -> Described:
@@ -88,8 +86,7 @@ def _plan(task: Task, label: str = "") -> tuple[trt.IHostMemory, float]:
 
 
 def _loads(plan: trt.IHostMemory) -> Facts:
-    """Seconds from a plan to a context with a warm cache: from bytes; from a file, with and without
-    verification."""
+    """Seconds from a plan to a context with a warm cache: from bytes, and from a file, also unverified."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "net.plan"
         path.write_bytes(plan)
@@ -160,8 +157,7 @@ class _Shapes(trt.IOutputAllocator):
 def _counted(
     context: Any, outs: dict[str, Array], like: tuple[Array, ...], held: object
 ) -> tuple[Array, ...]:  # Any: a context
-    """Outputs of data-dependent shapes, from one more run: in the measured runs, an allocator would cost
-    time."""
+    """Data-dependent outputs, from one more run: an allocator would cost time in the measured ones."""
     allocator = _Shapes(outs)
     for name in outs:
         context.set_output_allocator(name, allocator)

@@ -66,8 +66,7 @@ def _core() -> Any:  # Any: see above
 
 
 def _results(request: Any, model: Model, outs: tuple[Array, ...], held: object) -> tuple[Array, ...]:
-    """held: the arrays that must live as long as the way. OpenVINO allocates outputs of data-dependent
-    shapes."""
+    """held: must live as long as the way. OpenVINO allocates outputs of data-dependent shapes."""
     if model.counted:
         return tuple(request.get_output_tensor(i).data.copy() for i in range(len(request.model_outputs)))
     return fetched(outs, model.outputs)

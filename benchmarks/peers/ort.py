@@ -16,8 +16,7 @@ ERRORS_ONLY = 3
 
 
 def prepare(task: Task) -> tuple[Way, ...]:
-    """A bound session for each model of the case; models that ONNX Runtime rejects are left out, unless it
-    rejects all."""
+    """A bound session for each model of the case that ONNX Runtime accepts; an error if it accepts none."""
     ways, refused = [], list[Exception]()
     for label, make in task.models().items():
         try:
@@ -53,8 +52,7 @@ def bound(label: str, model: Model, threads: int) -> Way:
 
 
 def _results(binding: Any, model: Model, outs: tuple[Array, ...], held: object) -> tuple[Array, ...]:
-    """held: the arrays that must live as long as the way. ONNX Runtime allocates outputs of data-dependent
-    shapes."""
+    """held: must live as long as the way. ONNX Runtime allocates outputs of data-dependent shapes."""
     results = tuple(binding.copy_outputs_to_cpu()) if model.counted else fetched(outs, model.outputs)
     return tuple(map(model.read, results))
 
