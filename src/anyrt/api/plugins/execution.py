@@ -12,9 +12,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from anyrt.api.plugins.asking import asked
-from anyrt.api.plugins.formats import at, described
+from anyrt.api.plugins.formats import at, describe
 from anyrt.api.plugins.kinds import Kind
+from anyrt.api.plugins.user_calls import call_function
 from anyrt.core.dtype import is_packed, numpy_dtype, pack4, storage_bytes, unpack4
 from anyrt.core.formats import in_memory
 from anyrt.core.lent import lending
@@ -26,7 +26,7 @@ ROUNDS: Final = 3  # calls of a tactic, of which the fastest counts
 MOST_BYTES: Final = 1 << 30  # of tensors; tactics of larger plug-ins are not measured
 
 
-def interpreted(kind: Kind) -> Callable[[Plugin, tuple[Array, ...]], tuple[Array, ...]]:
+def interpreter_function(kind: Kind) -> Callable[[Plugin, tuple[Array, ...]], tuple[Array, ...]]:
     """A function that calls the plug-in for the interpreter."""
 
     def call(op: Plugin, args: tuple[Array, ...]) -> tuple[Array, ...]:
@@ -46,7 +46,7 @@ def run(kind: Kind, op: Plugin, args: Sequence[Array]) -> tuple[Array, ...]:
         if source >= 0:
             buffers[k][:] = operands[source]
             operands[source] = buffers[k]
-    descs = [described(t, _numbers(t)) for t in op.sees]
+    descs = [describe(t, _numbers(t)) for t in op.sees]
     inp, out = descs[: len(operands)], descs[len(operands) :]
     kind.show(inp, out)
     room = np.zeros(op.workspace, np.uint8)
@@ -54,7 +54,7 @@ def run(kind: Kind, op: Plugin, args: Sequence[Array]) -> tuple[Array, ...]:
     enqueue = kind.enqueue
     called = f"{type(kind.plugin).__name__}.enqueue"
     arguments = (inp, out, inputs, outputs, room.ctypes.data, 0)
-    asked(kind.where, called, lambda: lending(enqueue, *arguments))
+    call_function(kind.where, called, lambda: lending(enqueue, *arguments))
     assert len(results) == len(buffers), f"{kind.where} has a tensor for each output"
     return tuple(_array(x, replace(t, type=of)) for x, t, of in zip(buffers, results, op.outs, strict=True))
 
@@ -80,7 +80,7 @@ def _array(raw: Array, t: Tensor) -> Array:
     return raw.view(numpy_dtype(t.type.dtype)).reshape(shape)
 
 
-def fastest(kind: Kind, op: Plugin, sizes: Mapping[str, int], timings: Timings) -> int:
+def fastest_tactic(kind: Kind, op: Plugin, sizes: Mapping[str, int], timings: Timings) -> int:
     """The tactic that takes the least time on tensors of these sizes; 0 if there is only one. Times are
     stored in `timings` if the plug-in has a key for them."""
     tactics = kind.tactics()

@@ -14,10 +14,10 @@ from typing import TypeAlias
 
 import numpy as np
 
+from anyrt.api.plugins.execution import fastest_tactic, interpreter_function
 from anyrt.api.plugins.exprs import DimsExprs, IDimensionExpr, builder_of, declared, dim_of, sizes_of
-from anyrt.api.plugins.formats import chosen, dynamic
+from anyrt.api.plugins.formats import describe_dynamic, select_formats
 from anyrt.api.plugins.kinds import Kind
-from anyrt.api.plugins.trying import fastest, interpreted
 from anyrt.core.counts import at_most, counts, highest
 from anyrt.core.dims import INF, Dim, Sym, bounds, product, symbols
 from anyrt.core.enums import DataType, TensorFormat
@@ -80,7 +80,7 @@ class Outputs:
     size_outputs: Mapping[int, Sym]
 
 
-def expanded(
+def expand_plugin(
     held: Held, name: str, values: Sequence[Value], scales: Sequence[float], building: Building | None
 ) -> tuple[Value, ...]:
     """The outputs of the layer `name` for `values`, inputs and then shape inputs. `scales`: the int8 scales
@@ -95,13 +95,13 @@ def expanded(
         data = PluginData(np.zeros(0, np.uint8), DataType.UINT8)
         outs = tuple(replace(t, shape=_buffer_shape(t, outputs)) for t in outputs.types)
         raw = apply_all(Plugin(name, *kind.key, data, outs), *inputs)
-        results = [_shown(r, t) for r, t in zip(raw, outputs.types, strict=True)]
+        results = [_as_output(r, t) for r, t in zip(raw, outputs.types, strict=True)]
     else:
-        results = _built(kind, name, inputs, outputs, scales, building)
+        results = _build(kind, name, inputs, outputs, scales, building)
     ties = [x for row in shape_values for _, x in row if x is not None]
     for k, sym in outputs.size_outputs.items():
         size, check = _size(kind.where, results[k], sym)
-        results = [check(tied(y, (size,))) if sym in _counted(y.shape) else y for y in results]
+        results = [check(tied(y, (size,))) if sym in _count_symbols(y.shape) else y for y in results]
     return tuple(tied(y, tuple(ties)) for y in results)
 
 
@@ -165,13 +165,13 @@ def _sizes(kind: Kind, dims: DimsExprs) -> Shape:
     return shape
 
 
-def _counted(shape: Shape) -> frozenset[Sym]:
+def _count_symbols(shape: Shape) -> frozenset[Sym]:
     return frozenset().union(*map(counts, shape))
 
 
 def _is_data_dependent(of: Type, outputs: Outputs) -> bool:
     """Whether a size tensor of this call determines a dimension of the output."""
-    return not _counted(of.shape).isdisjoint(outputs.size_outputs.values())
+    return not _count_symbols(of.shape).isdisjoint(outputs.size_outputs.values())
 
 
 def _buffer_shape(of: Type, outputs: Outputs) -> Shape:
@@ -179,14 +179,14 @@ def _buffer_shape(of: Type, outputs: Outputs) -> Shape:
     return (product(map(highest, of.shape)),) if _is_data_dependent(of, outputs) else of.shape
 
 
-def _shown(result: Value, of: Type) -> Value:
+def _as_output(result: Value, of: Type) -> Value:
     """A result of the plug-in in the shape of the output."""
     if result.type == of:
         return result
     return reshape(slice_(result, (0,), (product(of.shape),), (1,)), of.shape)
 
 
-def _built(
+def _build(
     kind: Kind,
     name: str,
     inputs: Sequence[Value],
@@ -200,18 +200,18 @@ def _built(
     tensors += [Tensor(t, scale=s) for t, s in zip(reported.types, scales[len(inputs) :], strict=True)]
     corners = [building.corners(p) for p in range(max(1, len(building.profiles)))]
     corners = [tuple(_whole(c, tensors) for c in corner) for corner in corners]  # type: ignore[misc]  # three stay three
-    tensors = chosen(kind, tensors, len(inputs), free, corners[0], weak=building.weak)
+    tensors = select_formats(kind, tensors, len(inputs), free, corners[0], weak=building.weak)
     count = len(inputs)
     workspace = 0
     for corner in corners:
-        descs = [dynamic(t, *corner) for t in tensors]
+        descs = [describe_dynamic(t, *corner) for t in tensors]
         kind.configure(descs[:count], descs[count:])
         workspace = max(workspace, kind.workspace(descs[:count], descs[count:]))
     if workspace > LARGEST:
         do = "add an optimization profile with the largest shapes that you need"
         got = f"a workspace of {workspace} bytes"
         raise ProfileError("AR501", kind.where, got, "dimensions with a bound", do)
-    packed = [_converted(v, t) for v, t in zip(inputs, tensors, strict=False)]
+    packed = [_convert(v, t) for v, t in zip(inputs, tensors, strict=False)]
     outs = tuple(
         Type(_buffer_shape(t.type, reported) if t.format is TensorFormat.LINEAR else _memory(t), t.type.dtype)
         for t in tensors[count:]
@@ -221,16 +221,16 @@ def _built(
         replace(t, type=replace(t.type, shape=tuple(map(highest, t.type.shape)))) for t in tensors[count:]
     )
     op = Plugin(name, *kind.key, _no_data(), outs, (*tensors[:count], *sees), workspace, 0, over)
-    tactic = fastest(kind, op, corners[0][1], building.timings)
+    tactic = fastest_tactic(kind, op, corners[0][1], building.timings)
     kind.set_tactic(tactic)
     serialized = np.frombuffer(kind.serialized(), np.uint8)
-    data = PluginData(serialized, DataType.UINT8, f"{name} (plug-in)", call=interpreted(kind))
+    data = PluginData(serialized, DataType.UINT8, f"{name} (plug-in)", call=interpreter_function(kind))
     raw = apply_all(replace(op, data=data, tactic=tactic), *packed)
     results = []
     for result, tensor, of in zip(raw, tensors[count:], reported.types, strict=False):
         plain = tensor.format is TensorFormat.LINEAR
         whole = (
-            _shown(result, replace(of, dtype=result.dtype))
+            _as_output(result, replace(of, dtype=result.dtype))
             if plain
             else unpack(result, tensor.format, of.shape)
         )
@@ -258,7 +258,7 @@ def _memory(t: Tensor) -> Shape:
     return in_memory(t.format, t.type.dtype, t.type.shape)
 
 
-def _converted(value: Value, t: Tensor) -> Value:
+def _convert(value: Value, t: Tensor) -> Value:
     """An input, converted to the type and format of the plug-in."""
     converted = cast(value, t.type.dtype)
     return converted if t.format is TensorFormat.LINEAR else pack(converted, t.format)

@@ -38,15 +38,15 @@ ORDER: Final = (
 )
 
 
-def dynamic(t: Tensor, least: Corner, best: Corner, most: Corner) -> DynamicPluginTensorDesc:
+def describe_dynamic(t: Tensor, least: Corner, best: Corner, most: Corner) -> DynamicPluginTensorDesc:
     """The description of a tensor for a plug-in during the build; −1 for dynamic dimensions."""
     desc, shape = DynamicPluginTensorDesc(), t.type.shape
-    desc.desc = described(t, [d if isinstance(d, int) else -1 for d in shape])
+    desc.desc = describe(t, [d if isinstance(d, int) else -1 for d in shape])
     desc.min, desc.opt, desc.max = (Dims([at(d, corner) for d in shape]) for corner in (least, best, most))
     return desc
 
 
-def described(t: Tensor, sizes: Sequence[int]) -> PluginTensorDesc:
+def describe(t: Tensor, sizes: Sequence[int]) -> PluginTensorDesc:
     """The description of a tensor of this shape for a plug-in."""
     desc = PluginTensorDesc()
     desc.dims, desc.type, desc.format = Dims(sizes), t.type.dtype, t.format
@@ -59,7 +59,7 @@ def at(size: Dim, corner: Corner) -> int:
     return size if isinstance(size, int) else max(0, min(evaluate(size, corner), 2**31 - 1))
 
 
-def chosen(
+def select_formats(
     kind: Kind,
     tensors: Sequence[Tensor],
     inputs: int,
@@ -129,7 +129,7 @@ class _Search:
             if self.queries >= self.limit * len(self.tensors):
                 return None
             self.queries += 1
-            if self.kind.supports(pos, [dynamic(t, *self.corner) for t in whole], self.inputs):
+            if self.kind.supports(pos, [describe_dynamic(t, *self.corner) for t in whole], self.inputs):
                 combination = self.from_(pos + 1, here)
                 if combination is not None:
                     return combination

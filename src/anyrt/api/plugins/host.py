@@ -20,14 +20,14 @@ from typing import Final, Protocol
 from anyrt.api.edge.interfaces import IErrorRecorder, tried
 from anyrt.api.edge.quiet import Channel
 from anyrt.api.model.dims import Dims
-from anyrt.api.plugins.asking import ask, failed
 from anyrt.api.plugins.creators import IPluginCreator, IPluginCreatorV3One, IPluginCreatorV3Quick
 from anyrt.api.plugins.desc import PluginTensorDesc
 from anyrt.api.plugins.guarded import Guarded
 from anyrt.api.plugins.kinds import Kind, wrong
 from anyrt.api.plugins.layer import kind_of
 from anyrt.api.plugins.registry import IPluginRegistry, Key, keys_of, shown
-from anyrt.api.plugins.stored import unpacked
+from anyrt.api.plugins.serialization import deserialize
+from anyrt.api.plugins.user_calls import call_method, failure
 from anyrt.api.plugins.v3 import IPluginResourceContext
 from anyrt.core.dtype import storage_bytes
 from anyrt.core.enums import DataType
@@ -77,18 +77,19 @@ def restore(key: Key, layer: str, serialized: bytes, where: str, registry: IPlug
         others = [shown(k) for k in keys_of(registry) if k[0] == key[0]]
         wanted = f"a registered creator{', as ' * bool(others)}{' or '.join(others[:4])}"
         raise PluginError("AR823", where, f"the plug-in {shown(key)}", wanted, do)
-    fields = unpacked(serialized, where)
+    fields = deserialize(serialized, where)
     match creator:
         case IPluginCreator():
             data = fields[0].data.tobytes() if len(fields) else b""
-            method, plugin = "deserialize_plugin", ask(where, creator, "deserialize_plugin", layer, data)
+            method = "deserialize_plugin"
+            plugin = call_method(where, creator, method, layer, data)
         case IPluginCreatorV3One():
-            args = (layer, fields, TensorRTPhase.RUNTIME)
-            method, plugin = "create_plugin", ask(where, creator, "create_plugin", *args)
+            method = "create_plugin"
+            plugin = call_method(where, creator, method, layer, fields, TensorRTPhase.RUNTIME)
         case IPluginCreatorV3Quick():
-            request = (TensorRTPhase.RUNTIME, QuickPluginCreationRequest.UNKNOWN)
-            quick = (key[0], key[2], fields, *request)
-            method, plugin = "create_plugin", ask(where, creator, "create_plugin", *quick)
+            method = "create_plugin"
+            quick = (key[0], key[2], fields, TensorRTPhase.RUNTIME, QuickPluginCreationRequest.UNKNOWN)
+            plugin = call_method(where, creator, method, *quick)
         case _:
             raise wrong(where, creator, "register_creator", type(creator).__name__, "an IPluginCreatorV3One")
     if plugin is None:
@@ -260,7 +261,7 @@ class Site:
         where = self.kind.where
         if isinstance(raised, AnyrtError) and raised.where.startswith(where):
             return raised
-        return failed(where, f"{type(self.kind.plugin).__name__}.enqueue", raised)
+        return failure(where, f"{type(self.kind.plugin).__name__}.enqueue", raised)
 
     def _renew(self, words: bytes) -> None:
         numbers, call = self._format.unpack(words), self._call

@@ -11,10 +11,10 @@ from functools import cache
 
 import numpy as np
 
+from anyrt.api.plugins.execution import Array, interpreter_function
 from anyrt.api.plugins.host import restore
 from anyrt.api.plugins.kinds import Kind
 from anyrt.api.plugins.registry import IPluginRegistry
-from anyrt.api.plugins.trying import interpreted
 from anyrt.ir.graph import Node, apply_all
 from anyrt.prims.const import Blob
 from anyrt.prims.plugin import Plugin, PluginData
@@ -37,12 +37,15 @@ def callable_plugins(nodes: Sequence[Node], registry: IPluginRegistry) -> tuple[
 
 
 def _callable(op: Plugin, registry: IPluginRegistry) -> PluginData:
-    """The data with a function that restores the plug-in at its first call: some backends call none."""
+    """The data with a function that calls the plug-in. The first call restores it, since some backends make
+    no calls."""
 
     @cache
     def kind() -> Kind:
         data = np.asarray(op.data.stored).tobytes()
         return restore((op.name, op.version, op.space), op.layer, data, op.layer, registry)
 
-    blob = op.data
-    return PluginData(blob.stored, blob.dtype, blob.name, call=lambda of, args: interpreted(kind())(of, args))
+    def call(op: Plugin, args: tuple[Array, ...]) -> tuple[Array, ...]:
+        return interpreter_function(kind())(op, args)
+
+    return PluginData(op.data.stored, op.data.dtype, op.data.name, call=call)

@@ -7,13 +7,13 @@ from typing import Final
 
 from anyrt.api.edge.interfaces import call_user
 from anyrt.api.model.dims import Dims
-from anyrt.api.plugins.asking import asked
 from anyrt.api.plugins.desc import DynamicPluginTensorDesc, PluginTensorDesc
 from anyrt.api.plugins.exprs import DimsExprs, IDimensionExpr, IExprBuilder
 from anyrt.api.plugins.field import PluginField
 from anyrt.api.plugins.kind3 import MOST_BYTES
 from anyrt.api.plugins.kinds import MOST_OUTPUTS, Descs, Dynamic, Enqueue, Kind, claim, listed, text, whole
-from anyrt.api.plugins.stored import packed
+from anyrt.api.plugins.serialization import serialize
+from anyrt.api.plugins.user_calls import call_function
 from anyrt.api.plugins.v2 import IPluginV2, IPluginV2DynamicExt, IPluginV2Ext, IPluginV2IOExt, as_bytes
 from anyrt.api.plugins.v3 import IPluginResourceContext
 from anyrt.core.enums import DataType, TensorFormat
@@ -43,18 +43,19 @@ class Version2(Kind):
 
     def serialized(self) -> bytes:
         """The bytes of `serialize`, as one field."""
-        result = self.ask("serialize")
+        result = self.call_method("serialize")
         try:
             data = b"" if result is None else as_bytes(result)
         except (TypeError, UnicodeEncodeError) as error:
             raise self.wrong("serialize", type(result).__name__, "bytes") from error
-        return packed([PluginField("", data)])
+        return serialize([PluginField("", data)])
 
     def attach(self, context: IPluginResourceContext) -> Kind:
         """A clone after `initialize`."""
         clone = self.clone()
-        clone.ask("attach_to_context", None, None, None) if isinstance(clone.plugin, IPluginV2Ext) else None
-        status = clone.ask("initialize")
+        if isinstance(clone.plugin, IPluginV2Ext):
+            clone.call_method("attach_to_context", None, None, None)
+        status = clone.call_method("initialize")
         if isinstance(status, int) and status != 0:
             raise clone.wrong("initialize", f"{status}", "0")
         return clone
@@ -77,29 +78,29 @@ class DynamicVersion2(Version2):
 
     def types(self, inputs: list[DataType]) -> list[DataType]:
         """From `get_output_datatype`."""
-        types = [self.ask("get_output_datatype", k, inputs) for k in range(self.outputs)]
+        types = [self.call_method("get_output_datatype", k, inputs) for k in range(self.outputs)]
         return listed(self, "get_output_datatype", types, DataType)
 
     def shapes(
         self, inputs: list[DimsExprs], elements: list[DimsExprs], build: IExprBuilder
     ) -> list[DimsExprs]:
         """From `get_output_dimensions`."""
-        shapes = [self.ask("get_output_dimensions", k, inputs, build) for k in range(self.outputs)]
+        shapes = [self.call_method("get_output_dimensions", k, inputs, build) for k in range(self.outputs)]
         return listed(self, "get_output_dimensions", shapes, DimsExprs)
 
     def supports(self, pos: int, in_out: Dynamic, inputs: int) -> bool:
         """From `supports_format_combination`."""
-        result = self.ask("supports_format_combination", pos, [x.desc for x in in_out], inputs)
+        result = self.call_method("supports_format_combination", pos, [x.desc for x in in_out], inputs)
         return claim(self, "supports_format_combination", result)
 
     def configure(self, inp: Dynamic, out: Dynamic) -> None:
         """Call `configure_plugin`."""
-        self.ask("configure_plugin", inp, out)
+        self.call_method("configure_plugin", inp, out)
 
     def workspace(self, inp: Dynamic, out: Dynamic) -> int:
         """From `get_workspace_size` for the maximum shapes."""
         most = ([_greatest(x) for x in side] for side in (inp, out))
-        return whole(self, "get_workspace_size", self.ask("get_workspace_size", *most), 0, MOST_BYTES)
+        return whole(self, "get_workspace_size", self.call_method("get_workspace_size", *most), 0, MOST_BYTES)
 
     def show(self, inp: Descs, out: Descs) -> None:
         """Call `configure_plugin` with these shapes as the range."""
@@ -119,7 +120,7 @@ class StaticVersion2(Version2):
         """From `get_output_data_type`; for an IPluginV2 the type of the first input."""
         if not isinstance(self.plugin, IPluginV2Ext):
             return [inputs[0] if inputs else DataType.FLOAT] * self.outputs
-        types = [self.ask("get_output_data_type", k, inputs) for k in range(self.outputs)]
+        types = [self.call_method("get_output_data_type", k, inputs) for k in range(self.outputs)]
         return listed(self, "get_output_data_type", types, DataType)
 
     def shapes(
@@ -136,14 +137,15 @@ class StaticVersion2(Version2):
                 do,
             )
         sizes = [Dims([size.get_constant_value() for size in dims]) for dims in inputs]
-        shapes = [self.ask("get_output_shape", k, sizes) for k in range(self.outputs)]
+        shapes = [self.call_method("get_output_shape", k, sizes) for k in range(self.outputs)]
         return [self._exprs(x) for x in shapes]
 
     def _exprs(self, dims: object) -> DimsExprs:
         if not isinstance(dims, Dims | list | tuple):
             raise self.wrong("get_output_shape", type(dims).__name__, "Dims")
-        sizes = asked(self.where, "get_output_shape", lambda: [IDimensionExpr(index(n)) for n in dims])
-        exprs: DimsExprs = asked(self.where, "get_output_shape", lambda: DimsExprs(sizes))
+        method = "get_output_shape"
+        sizes = call_function(self.where, method, lambda: [IDimensionExpr(index(n)) for n in dims])
+        exprs: DimsExprs = call_function(self.where, method, lambda: DimsExprs(sizes))
         return exprs
 
     def supports(self, pos: int, in_out: Dynamic, inputs: int) -> bool:
@@ -151,7 +153,7 @@ class StaticVersion2(Version2):
         mine = in_out[pos].desc
         if pos and mine.format is not in_out[0].desc.format:
             return False
-        result = self.ask("supports_format", mine.type, mine.format)
+        result = self.call_method("supports_format", mine.type, mine.format)
         return claim(self, "supports_format", result)
 
     def configure(self, inp: Dynamic, out: Dynamic) -> None:
@@ -162,13 +164,13 @@ class StaticVersion2(Version2):
         form: TensorFormat = first.format
         if isinstance(self.plugin, IPluginV2Ext):
             apart = ([False] * len(side) for side in (inp, out))
-            self.ask("configure_plugin", *shapes, *types, *apart, form, BATCH)
+            self.call_method("configure_plugin", *shapes, *types, *apart, form, BATCH)
         else:
-            self.ask("configure_with_format", *shapes, first.type, form, BATCH)
+            self.call_method("configure_with_format", *shapes, first.type, form, BATCH)
 
     def workspace(self, inp: Dynamic, out: Dynamic) -> int:
         """From `get_workspace_size` for a batch of 1."""
-        return whole(self, "get_workspace_size", self.ask("get_workspace_size", BATCH), 0, MOST_BYTES)
+        return whole(self, "get_workspace_size", self.call_method("get_workspace_size", BATCH), 0, MOST_BYTES)
 
     def show(self, inp: Descs, out: Descs) -> None:
         """Call `configure_plugin`."""
@@ -197,12 +199,12 @@ class FormattedVersion2(StaticVersion2):
     def supports(self, pos: int, in_out: Dynamic, inputs: int) -> bool:
         """From `supports_format_combination`."""
         descs = [x.desc for x in in_out]
-        result = self.ask("supports_format_combination", pos, descs, inputs, len(descs) - inputs)
+        result = self.call_method("supports_format_combination", pos, descs, inputs, len(descs) - inputs)
         return claim(self, "supports_format_combination", result)
 
     def configure(self, inp: Dynamic, out: Dynamic) -> None:
         """Call `configure_plugin`."""
-        self.ask("configure_plugin", [x.desc for x in inp], [x.desc for x in out])
+        self.call_method("configure_plugin", [x.desc for x in inp], [x.desc for x in out])
 
 
 def _greatest(x: DynamicPluginTensorDesc) -> PluginTensorDesc:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cached_property
 from operator import index
 
-from anyrt.api.plugins.asking import ask, asked
 from anyrt.api.plugins.exprs import DimsExprs, IExprBuilder
 from anyrt.api.plugins.field import PluginFieldCollection_, fields
 from anyrt.api.plugins.kinds import (
@@ -20,7 +19,8 @@ from anyrt.api.plugins.kinds import (
     whole,
     wrong,
 )
-from anyrt.api.plugins.stored import packed
+from anyrt.api.plugins.serialization import serialize
+from anyrt.api.plugins.user_calls import call_function, call_method
 from anyrt.api.plugins.v3 import FORMATS, IPluginResourceContext, IPluginV3
 from anyrt.core.enums import DataType
 from anyrt.core.enums_more import PluginCapabilityType
@@ -34,7 +34,7 @@ class Version3(Kind):
     _base = IPluginV3
 
     def _interface(self, kind: PluginCapabilityType) -> object:
-        interface = self.ask("get_capability_interface", kind)
+        interface = self.call_method("get_capability_interface", kind)
         if interface is None:
             got, wanted = f"None for {kind.name}", "the object with these methods"
             raise self.wrong("get_capability_interface", got, wanted, "return self if it has them")
@@ -88,35 +88,35 @@ class Version3(Kind):
 
     def types(self, inputs: list[DataType]) -> list[DataType]:
         """From `get_output_data_types`."""
-        types = ask(self.where, self._build, "get_output_data_types", inputs)
+        types = call_method(self.where, self._build, "get_output_data_types", inputs)
         return listed(self, "get_output_data_types", types, DataType, self.outputs)
 
     def shapes(
         self, inputs: list[DimsExprs], elements: list[DimsExprs], build: IExprBuilder
     ) -> list[DimsExprs]:
         """From `get_output_shapes`."""
-        shapes = ask(self.where, self._build, "get_output_shapes", inputs, elements, build)
+        shapes = call_method(self.where, self._build, "get_output_shapes", inputs, elements, build)
         return listed(self, "get_output_shapes", shapes, DimsExprs, self.outputs)
 
     def supports(self, pos: int, in_out: Dynamic, inputs: int) -> bool:
         """From `supports_format_combination`."""
-        result = ask(self.where, self._build, "supports_format_combination", pos, in_out, inputs)
+        result = call_method(self.where, self._build, "supports_format_combination", pos, in_out, inputs)
         return claim(self, "supports_format_combination", result)
 
     def configure(self, inp: Dynamic, out: Dynamic) -> None:
         """Call `configure_plugin`."""
-        ask(self.where, self._build, "configure_plugin", inp, out)
+        call_method(self.where, self._build, "configure_plugin", inp, out)
 
     def workspace(self, inp: Dynamic, out: Dynamic) -> int:
         """From `get_workspace_size`."""
-        nbytes = ask(self.where, self._build, "get_workspace_size", inp, out)
+        nbytes = call_method(self.where, self._build, "get_workspace_size", inp, out)
         return whole(self, "get_workspace_size", nbytes, 0, MOST_BYTES)
 
     def tactics(self) -> list[int]:
         """From `get_valid_tactics`: positive numbers, without duplicates."""
         if not hasattr(self._build, "get_valid_tactics"):
             return []
-        result = ask(self.where, self._build, "get_valid_tactics")
+        result = call_method(self.where, self._build, "get_valid_tactics")
         try:
             numbers = [index(x) for x in (() if result is None else result)]
         except TypeError:
@@ -130,34 +130,34 @@ class Version3(Kind):
         """From `get_aliased_input`."""
         if not hasattr(self._build, "get_aliased_input"):
             return -1
-        source = ask(self.where, self._build, "get_aliased_input", output)
+        source = call_method(self.where, self._build, "get_aliased_input", output)
         return whole(self, "get_aliased_input", source, -1, MOST_OUTPUTS)
 
     def serialized(self) -> bytes:
         """The fields of `get_fields_to_serialize`."""
-        result = ask(self.where, self._run, "get_fields_to_serialize")
+        result = call_method(self.where, self._run, "get_fields_to_serialize")
         try:
             collection: PluginFieldCollection_ = fields(result, "get_fields_to_serialize")
         except TypeError as error:
             raise self.wrong("get_fields_to_serialize", type(result).__name__, "fields") from error
-        return packed(collection)
+        return serialize(collection)
 
     def attach(self, context: IPluginResourceContext) -> Kind:
         """The result of `attach_to_context`."""
-        plugin = ask(self.where, self._run, "attach_to_context", context)
+        plugin = call_method(self.where, self._run, "attach_to_context", context)
         return self._another(plugin, "attach_to_context")
 
     def set_tactic(self, tactic: int) -> None:
         """Call `set_tactic`."""
-        ask(self.where, self._run, "set_tactic", tactic)
+        call_method(self.where, self._run, "set_tactic", tactic)
 
     def show(self, inp: Descs, out: Descs) -> None:
         """Call `on_shape_change`."""
-        ask(self.where, self._run, "on_shape_change", inp, out)
+        call_method(self.where, self._run, "on_shape_change", inp, out)
 
     @property
     def enqueue(self) -> Enqueue:
         """The method `enqueue` of its runtime interface."""
         called = f"{type(self._run).__name__}.enqueue"
-        own: Enqueue = asked(self.where, called, lambda: getattr(self._run, "enqueue"))  # noqa: B009  # of any class
+        own: Enqueue = call_function(self.where, called, lambda: getattr(self._run, "enqueue"))  # noqa: B009  # of any class
         return own

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from anyrt.api.plugins.asking import ask
 from anyrt.api.plugins.desc import PluginTensorDesc
 from anyrt.api.plugins.exprs import DimsExprs, IExprBuilder
 from anyrt.api.plugins.kind3 import Version3
 from anyrt.api.plugins.kinds import MOST_OUTPUTS, Descs, Dynamic, Enqueue, Kind, listed, text, whole
+from anyrt.api.plugins.user_calls import call_method
 from anyrt.api.plugins.v3 import IPluginResourceContext, IPluginV3, IPluginV3QuickCore, IPluginV3QuickRuntime
 from anyrt.core.dims import Dim
 from anyrt.core.enums import DataType
@@ -33,36 +33,37 @@ class Quick(Version3):
     @property
     def outputs(self) -> int:
         """From `get_num_outputs`."""
-        count = ask(self.where, self._build, "get_num_outputs")
+        count = call_method(self.where, self._build, "get_num_outputs")
         return whole(self, "get_num_outputs", count, 1, MOST_OUTPUTS)
 
     @property
     def metadata(self) -> str:
         """From `get_metadata_string`."""
-        return text(ask(self.where, self._build, "get_metadata_string"))
+        return text(call_method(self.where, self._build, "get_metadata_string"))
 
     @property
     def timing_id(self) -> str:
         """From `get_timing_cache_id`."""
-        return text(ask(self.where, self._build, "get_timing_cache_id"))
+        return text(call_method(self.where, self._build, "get_timing_cache_id"))
 
     def types(self, inputs: list[DataType]) -> list[DataType]:
         """From `get_output_data_types`."""
-        types = ask(self.where, self._build, "get_output_data_types", inputs, self.ranks)
+        types = call_method(self.where, self._build, "get_output_data_types", inputs, self.ranks)
         return listed(self, "get_output_data_types", types, DataType, self.outputs)
 
     def shapes(
         self, inputs: list[DimsExprs], elements: list[DimsExprs], build: IExprBuilder
     ) -> list[DimsExprs]:
         """From `get_output_shapes`."""
-        shapes = ask(self.where, self._build, "get_output_shapes", inputs, elements, build, self.ranks)
-        return listed(self, "get_output_shapes", shapes, DimsExprs, self.outputs)
+        method = "get_output_shapes"
+        shapes = call_method(self.where, self._build, method, inputs, elements, build, self.ranks)
+        return listed(self, method, shapes, DimsExprs, self.outputs)
 
     def supports(self, pos: int, in_out: Dynamic, inputs: int) -> bool:
         """Whether one of the combinations matches. The query for the first tensor requests them."""
         if pos == 0:
             method = "get_supported_format_combinations"
-            combinations = ask(self.where, self._build, method, in_out, inputs)
+            combinations = call_method(self.where, self._build, method, in_out, inputs)
             self._combinations = listed(self, method, combinations, PluginTensorDesc)
         count = len(in_out)
         pairs = [(x.desc.type, x.desc.format) for x in in_out[: pos + 1]]

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
 from anyrt.api.edge.interfaces import call_user
-from anyrt.api.plugins.asking import ask, asked
 from anyrt.api.plugins.desc import DynamicPluginTensorDesc, PluginTensorDesc
 from anyrt.api.plugins.exprs import DimsExprs, IExprBuilder
+from anyrt.api.plugins.user_calls import call_function, call_method
 from anyrt.api.plugins.v3 import FORMATS, IPluginResourceContext
 from anyrt.core.enums import DataType
 from anyrt.core.errors import PluginError
@@ -95,7 +95,7 @@ class Kind(ABC):
 
     def clone(self) -> Kind:
         """A copy."""
-        return self._another(self.ask("clone"), "clone")
+        return self._another(self.call_method("clone"), "clone")
 
     # ---- running ----------------------------------------------------------------------------------------
 
@@ -124,14 +124,14 @@ class Kind(ABC):
 
     # ---- calls ------------------------------------------------------------------------------------------
 
-    def ask(self, method: str, *args: object) -> Any:  # Any: the caller checks the result
+    def call_method(self, method: str, *args: object) -> Any:  # Any: the caller checks the result
         """The result of a method of the plug-in."""
-        return ask(self.where, self.plugin, method, *args)
+        return call_method(self.where, self.plugin, method, *args)
 
     def attribute(self, owner: object, name: str, default: object = None) -> object:
         """An attribute of the plug-in or of an interface of it; it may be a property that raises."""
         called = f"{type(owner).__name__}.{name}"
-        value: object = asked(self.where, called, lambda: getattr(owner, name, default))
+        value: object = call_function(self.where, called, lambda: getattr(owner, name, default))
         return value
 
     def wrong(self, method: str, got: str, wanted: str, do: str = "") -> PluginError:

@@ -12,12 +12,12 @@ from anyrt.api.edge.interfaces import tried
 from anyrt.api.edge.quiet import WrongType, WrongValue, boolean, type_name, user_line, wrong_type
 from anyrt.api.model.layer import ILayer
 from anyrt.api.model.state import LayerState, NetworkState, TensorState, state_of
-from anyrt.api.plugins.asking import failed
 from anyrt.api.plugins.composed import Composed, values_of
-from anyrt.api.plugins.expand import Held, expanded
+from anyrt.api.plugins.expand import Held, expand_plugin
 from anyrt.api.plugins.kind2 import DynamicVersion2, FormattedVersion2, StaticVersion2, Version2
 from anyrt.api.plugins.kindquick import version3
 from anyrt.api.plugins.kinds import Kind
+from anyrt.api.plugins.user_calls import failure
 from anyrt.api.plugins.v2 import IPluginV2, IPluginV2DynamicExt, IPluginV2IOExt
 from anyrt.api.plugins.v3 import IPluginV3
 from anyrt.core.enums import DataType, LayerType, NetworkDefinitionCreationFlag
@@ -48,11 +48,11 @@ class PluginState(LayerState):
         """The outputs of the plug-in for the inputs."""
         values, kind, inputs = [expansion.value(t) for t in self.operands], self.held.kind, self.held.inputs
         if isinstance(kind.plugin, Composed):
-            return self._converted(self._composed(kind.plugin, values))
+            return self._convert(self._composed(kind.plugin, values))
         scales = [expansion.fixed_scale(t) for t in self.inputs[:inputs] if t is not None]
         scales += [1.0 if t.scale is None else t.scale for t in self.outputs]
         held = Held(type(kind)(kind.plugin, self.place), inputs)
-        return self._converted(expanded(held, self.name, values, scales, expansion.building))
+        return self._convert(expand_plugin(held, self.name, values, scales, expansion.building))
 
     def _composed(self, plugin: Composed, values: Sequence[Value]) -> Sequence[Value]:
         """The outputs of the composition for these values. In weakly typed networks, a half type in the
@@ -60,11 +60,11 @@ class PluginState(LayerState):
         if self.network.is_strong:
             return values_of(plugin, self.name, values)
         floats = {v.dtype for v in values} & FLOATS
-        wide = values if len(floats) < 2 else [_widened(v) for v in values]
+        wide = values if len(floats) < 2 else [_widen(v) for v in values]
         results = values_of(plugin, self.name, wide)
-        return results if floats - {DataType.FLOAT} else [_widened(v) for v in results]
+        return results if floats - {DataType.FLOAT} else [_widen(v) for v in results]
 
-    def _converted(self, values: Sequence[Value]) -> tuple[Value, ...]:
+    def _convert(self, values: Sequence[Value]) -> tuple[Value, ...]:
         """The outputs in the requested types."""
         pairs = zip(values, self.outputs, strict=True)
         return tuple(convert(v, t.dtype or v.dtype) for v, t in pairs)
@@ -102,7 +102,7 @@ class IPluginV3Layer(PluginLayer):
         return cast("IPluginV3", self._state.held.kind.plugin)
 
 
-def _widened(v: Value) -> Value:
+def _widen(v: Value) -> Value:
     """`v` in float32 if it has another floating-point type."""
     return convert(v, DataType.FLOAT) if v.dtype in FLOATS else v
 
@@ -156,7 +156,7 @@ def add_plugin_v3(
         _tensors(state_of(self), f"add_plugin_v3: {n}", x)
         for n, x in (("inputs", inputs), ("shape_inputs", shape_inputs))
     )
-    return _added(state_of(self), V3, IPluginV3Layer, kind, first, second)
+    return _add_layer(state_of(self), V3, IPluginV3Layer, kind, first, second)
 
 
 def add_plugin_v2(self: INetworkDefinition, inputs: Sequence[ITensor], plugin: IPluginV2) -> IPluginV2Layer:
@@ -170,7 +170,7 @@ def add_plugin_v2(self: INetworkDefinition, inputs: Sequence[ITensor], plugin: I
         raise wrong_type("add_plugin_v2: plugin", plugin, "an IPluginV2", "make one: MyPlugin()")
     kind = kind_of(plugin, f"add_plugin_v2 ({user_line()})")
     assert isinstance(kind, Version2), f"{kind} is of version 2"
-    return _added(
+    return _add_layer(
         state_of(self),
         V2,
         IPluginV2Layer,
@@ -203,7 +203,7 @@ def add_plugin(
         if isinstance(error, WrongType | WrongValue):
             raise error
         if error is not None:
-            raise failed(where, type_name(func), error) from error
+            raise failure(where, type_name(func), error) from error
     if not isinstance(planned, tuple) or len(planned) != 3:
         got = f"{type_name(planned)} from func"
         raise PluginError("AR822", where, got, "a tuple of inputs, shape inputs and a plug-in")
@@ -228,7 +228,7 @@ def _tensors(network: NetworkState, where: str, argument: object) -> list[Tensor
     return [state_of(tensor(method, name, x, network)) for x in argument]
 
 
-def _added(
+def _add_layer(
     network: NetworkState,
     op: AnyOp,
     cls: type[L],

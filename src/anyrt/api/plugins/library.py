@@ -20,10 +20,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
-from anyrt.api.plugins.asking import asked
 from anyrt.api.plugins.creators import IPluginCreatorInterface
 from anyrt.api.plugins.native import creators
 from anyrt.api.plugins.table import ENTRY
+from anyrt.api.plugins.user_calls import call_function
 from anyrt.core.errors import PluginError
 
 NVIDIA: Final = re.compile(
@@ -90,7 +90,7 @@ def _of_python(path: str) -> Library:
     if not classes:
         do = "define a class that derives from trt.IPluginCreatorV3One"
         raise PluginError("AR826", path, "no creator class", "at least one", do)
-    instances = (asked(path, f"{cls.__name__}()", cls) for cls in classes)
+    instances = (call_function(path, f"{cls.__name__}()", cls) for cls in classes)
     return Library(path, tuple(instances), module)
 
 
@@ -101,5 +101,5 @@ def _run(path: str) -> ModuleType:
     spec = spec_from_loader(name, loader)
     assert spec is not None, f"{path} has a loader"
     module = module_from_spec(spec)
-    asked(path, "the file", partial(loader.exec_module, module))
+    call_function(path, "the file", partial(loader.exec_module, module))
     return module

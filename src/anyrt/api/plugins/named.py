@@ -16,7 +16,6 @@ import numpy as np
 
 from anyrt.api.compose.layers import Layers
 from anyrt.api.compose.tensor import Tensor
-from anyrt.api.plugins.asking import ask
 from anyrt.api.plugins.creators import IPluginCreator, IPluginCreatorV3One, IPluginCreatorV3Quick
 from anyrt.api.plugins.field import (
     ELEMENTS,
@@ -27,6 +26,7 @@ from anyrt.api.plugins.field import (
 )
 from anyrt.api.plugins.layer import request_of
 from anyrt.api.plugins.registry import the_registry
+from anyrt.api.plugins.user_calls import call_method
 from anyrt.api.plugins.v2 import IPluginV2
 from anyrt.api.plugins.v3 import IPluginV3
 from anyrt.core.enums_more import PluginFieldType, TensorRTPhase
@@ -93,12 +93,12 @@ def _create(layers: Layers, creator: Creator, fields: PluginFieldCollection_, ao
     name, phase = layers.where, TensorRTPhase.BUILD
     match creator:
         case IPluginCreator():
-            plugin = ask(name, creator, "create_plugin", name, fields)
+            plugin = call_method(name, creator, "create_plugin", name, fields)
         case IPluginCreatorV3One():
-            plugin = ask(name, creator, "create_plugin", name, fields, phase)
+            plugin = call_method(name, creator, "create_plugin", name, fields, phase)
         case _:
             space, request = str(creator.plugin_namespace), request_of(layers.network, aot)
-            plugin = ask(name, creator, "create_plugin", name, space, fields, phase, request)
+            plugin = call_method(name, creator, "create_plugin", name, space, fields, phase, request)
     base = IPluginV2 if isinstance(creator, IPluginCreator) else IPluginV3
     if not isinstance(plugin, base):
         got = f"{type(plugin).__name__} from {type(creator).__name__}.create_plugin"
@@ -113,7 +113,7 @@ def restored_layers(layers: Layers, name: Name, inputs: Sequence[Tensor], data: 
     if not isinstance(creator, IPluginCreator):
         got, do = f"plug-in {name[0]!r}, version {name[1]!r}", "register its creator first"
         raise PluginError("AR823", layers.where, got, "a plug-in with a creator of version 2", do)
-    plugin = ask(layers.where, creator, "deserialize_plugin", layers.where, data)
+    plugin = call_method(layers.where, creator, "deserialize_plugin", layers.where, data)
     network: Any = layers.network  # as above
     layer = network.add_plugin_v2([x.it for x in inputs], plugin)
     layers.give_name(layer)

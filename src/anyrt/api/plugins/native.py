@@ -19,7 +19,7 @@ from anyrt.api.plugins.creators import IPluginCreatorV3One
 from anyrt.api.plugins.desc import DynamicPluginTensorDesc, PluginTensorDesc
 from anyrt.api.plugins.exprs import DimsExprs, IDimensionExpr, IExprBuilder
 from anyrt.api.plugins.field import PluginField, PluginFieldCollection, PluginFieldCollection_
-from anyrt.api.plugins.stored import packed, unpacked
+from anyrt.api.plugins.serialization import deserialize, serialize
 from anyrt.api.plugins.table import (
     CONSTANT,
     NEEDED,
@@ -110,7 +110,7 @@ class NativeCreator(IPluginCreatorV3One):
 
     def create(self, fields: Sequence[PluginField]) -> NativePlugin:
         """A plug-in with these fields."""
-        copies = unpacked(packed([*fields]), self.path)
+        copies = deserialize(serialize([*fields]), self.path)
         own = [copies[k] for k in range(len(copies))]
         data = [np.ascontiguousarray(f.data) for f in own]
         rows = (Field * len(own))(
@@ -121,14 +121,14 @@ class NativeCreator(IPluginCreatorV3One):
         )
         address = self.kind.create(rows, len(own))
         if not address:
-            raise self.failed("create", "no plug-in", None)
+            raise self.failure("create", "no plug-in", None)
         return self._plugin(address, own)
 
     def restore(self, data: bytes) -> NativePlugin:
         """A plug-in, restored from its serialized form."""
         address = self.kind.restore(ctypes.c_char_p(data), len(data))
         if not address:
-            raise self.failed("restore", "no plug-in", None)
+            raise self.failure("restore", "no plug-in", None)
         return self._plugin(address, [])
 
     def _plugin(self, address: int, fields: list[PluginField]) -> NativePlugin:
@@ -136,7 +136,7 @@ class NativeCreator(IPluginCreatorV3One):
         assert isinstance(plugin, NativePlugin), "plugin_class derives from it"
         return plugin
 
-    def failed(self, function: str, got: str, plugin: int | None) -> PluginError:
+    def failure(self, function: str, got: str, plugin: int | None) -> PluginError:
         """The error for a failed call, with the library's own message."""
         message = self.kind.error(plugin) if self.kind.error else None
         text = f"{got}: {_text(message)}" if message else got
@@ -192,11 +192,11 @@ class NativePlugin(IPluginV3, IPluginV3OneCore, IPluginV3OneBuildV2, IPluginV3On
     def _written(self) -> bytes:
         room = self.kind.serialize(self.address, None, 0)
         if not 0 <= room <= MOST_BYTES:
-            raise self._failed("serialize", f"{room} bytes")
+            raise self._failure("serialize", f"{room} bytes")
         to = (ctypes.c_char * room)()
         count = self.kind.serialize(self.address, to, room)
         if count != room:
-            raise self._failed("serialize", f"{count} bytes, after {room} before")
+            raise self._failure("serialize", f"{count} bytes, after {room} before")
         return bytes(to.raw)
 
     def get_output_data_types(self, input_types: list[DataType]) -> list[DataType]:
@@ -204,10 +204,10 @@ class NativePlugin(IPluginV3, IPluginV3OneCore, IPluginV3OneBuildV2, IPluginV3On
         count = self.num_outputs
         types = (ctypes.c_int32 * len(input_types))(*map(int, input_types))
         outputs = (ctypes.c_int32 * count)(*[-1] * count)
-        self._done("output_types", types, len(input_types), outputs, count)
+        self._call("output_types", types, len(input_types), outputs, count)
         for number in outputs:
             if number not in DataType._value2member_map_:
-                raise self._failed("output_types", f"type {number}")
+                raise self._failure("output_types", f"type {number}")
         return [DataType(number) for number in outputs]
 
     def get_output_shapes(
@@ -224,16 +224,16 @@ class NativePlugin(IPluginV3, IPluginV3OneCore, IPluginV3OneBuildV2, IPluginV3On
         if numbered.raised is not None:
             raise numbered.raised
         if status:
-            raise self._failed("output_shapes", f"status {status}")
+            raise self._failure("output_shapes", f"status {status}")
         return [self._exprs(x, numbered) for x in outputs]
 
     def _exprs(self, shape: Shape, numbered: Numbered) -> DimsExprs:
         if not 0 <= shape.rank <= len(shape.dims):
-            raise self._failed("output_shapes", f"rank {shape.rank}")
+            raise self._failure("output_shapes", f"rank {shape.rank}")
         numbers = shape.dims[: shape.rank]
         for number in numbers:
             if not 0 <= number < len(numbered.sizes):
-                raise self._failed("output_shapes", f"expression number {number}, which does not exist")
+                raise self._failure("output_shapes", f"expression number {number}, which does not exist")
         return DimsExprs([numbered.sizes[k] for k in numbers])
 
     def supports_format_combination(
@@ -246,7 +246,7 @@ class NativePlugin(IPluginV3, IPluginV3OneCore, IPluginV3OneBuildV2, IPluginV3On
         tensors = _tensors([x.desc for x in in_out])
         answer = self.kind.supports(self.address, pos, tensors, num_inputs, len(in_out) - num_inputs)
         if answer not in (0, 1):
-            raise self._failed("supports", f"{answer}")
+            raise self._failure("supports", f"{answer}")
         return bool(answer)
 
     def get_aliased_input(self, output_index: int) -> int:
@@ -263,30 +263,30 @@ class NativePlugin(IPluginV3, IPluginV3OneCore, IPluginV3OneBuildV2, IPluginV3On
         first, second = map(_tensors, most)
         nbytes: int = self.kind.workspace(self.address, first, len(inp), second, len(out))
         if nbytes < 0:
-            raise self._failed("workspace", f"{nbytes} bytes")
+            raise self._failure("workspace", f"{nbytes} bytes")
         return nbytes
 
     def get_valid_tactics(self) -> list[int]:
         """From `tactics`."""
         count = self.kind.tactics(self.address, None, 0) if self.kind.tactics else 0
         if not 0 <= count <= MOST_TACTICS:
-            raise self._failed("tactics", f"{count} tactics")
+            raise self._failure("tactics", f"{count} tactics")
         tactics = (ctypes.c_int32 * count)()
         if count and (again := self.kind.tactics(self.address, tactics, count)) != count:
-            raise self._failed("tactics", f"{again} tactics, after {count} before")
+            raise self._failure("tactics", f"{again} tactics, after {count} before")
         return [*tactics]
 
     def set_tactic(self, tactic: int) -> None:
         """Call `choose`."""
         if self.kind.choose and tactic:
-            self._done("choose", tactic)
+            self._call("choose", tactic)
 
     def on_shape_change(self, inp: list[PluginTensorDesc], out: list[PluginTensorDesc]) -> None:
         """Call `resize`."""
         tensors = _tensors(inp), len(inp), _tensors(out), len(out)
         self.known, self.tensors = (inp, out), tensors
         if self.kind.resize:
-            self._done("resize", *tensors)
+            self._call("resize", *tensors)
 
     def enqueue(
         self,
@@ -302,15 +302,15 @@ class NativePlugin(IPluginV3, IPluginV3OneCore, IPluginV3OneBuildV2, IPluginV3On
             self.known = input_desc, output_desc
             self.tensors = _tensors(input_desc), len(input_desc), _tensors(output_desc), len(output_desc)
         reads, writes = (ctypes.c_void_p * len(inputs))(*inputs), (ctypes.c_void_p * len(outputs))(*outputs)
-        self._done("enqueue", *self.tensors, reads, writes, workspace, stream)
+        self._call("enqueue", *self.tensors, reads, writes, workspace, stream)
 
-    def _done(self, function: str, *args: object) -> None:
+    def _call(self, function: str, *args: object) -> None:
         status = getattr(self.kind, function)(self.address, *args)
         if status:
-            raise self._failed(function, f"status {status}")
+            raise self._failure(function, f"status {status}")
 
-    def _failed(self, function: str, got: str) -> PluginError:
-        return self.creator.failed(function, got, self.address.value)
+    def _failure(self, function: str, got: str) -> PluginError:
+        return self.creator.failure(function, got, self.address.value)
 
 
 class Numbered:

@@ -11,9 +11,9 @@ from anyrt.api.edge.interfaces import Logger
 from anyrt.api.edge.oneline import one_line
 from anyrt.api.edge.quiet import Channel, Reporting, boolean, nothing, quiet, wrong_type
 from anyrt.api.model.named import checked_text
-from anyrt.api.plugins.asking import ask, asked
 from anyrt.api.plugins.creators import IPluginCreator, IPluginCreatorInterface
 from anyrt.api.plugins.library import Library, load
+from anyrt.api.plugins.user_calls import call_function, call_method
 from anyrt.api.plugins.v3 import IPluginResource
 from anyrt.core.errors import AnyrtError, PluginError
 from anyrt.core.units import counted
@@ -113,7 +113,7 @@ class IPluginRegistry(Reporting):
                 raise _taken(where, creator)
             if _namespace(creator) != namespace:
                 called = f"{type(creator).__name__}.plugin_namespace"
-                asked(where, called, lambda: setattr(creator, "plugin_namespace", namespace))
+                call_function(where, called, lambda: setattr(creator, "plugin_namespace", namespace))
             self._creators[key] = creator
         return True
 
@@ -196,7 +196,7 @@ class IPluginRegistry(Reporting):
         with self._lock:
             held, count = self._resources.get(name, (None, 0))
             if held is None:
-                held = ask(f"acquire_plugin_resource({name!r})", resource, "clone")
+                held = call_method(f"acquire_plugin_resource({name!r})", resource, "clone")
                 if not isinstance(held, IPluginResource):
                     got = f"{type(held).__name__} from {type(resource).__name__}.clone"
                     raise PluginError(
@@ -218,7 +218,7 @@ class IPluginRegistry(Reporting):
             if count > 1:
                 self._resources[name] = held, count - 1
                 return 0
-        ask(f"release_plugin_resource({name!r})", held, "release")
+        call_method(f"release_plugin_resource({name!r})", held, "release")
         return 0
 
 
@@ -236,7 +236,7 @@ def _text(x: object, where: str) -> str:
 def _attribute(creator: object, name: str) -> str:
     """An attribute of a creator, which may be a property that raises."""
     kind = type(creator).__name__
-    return checked_text(str(asked(kind, f"{kind}.{name}", lambda: getattr(creator, name, ""))), kind)
+    return checked_text(str(call_function(kind, f"{kind}.{name}", lambda: getattr(creator, name, ""))), kind)
 
 
 def _who(creator: object) -> tuple[str, str]:

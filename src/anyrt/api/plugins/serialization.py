@@ -2,7 +2,7 @@
 
 >>> from anyrt.core.enums_more import PluginFieldType
 >>> a = PluginField("a", np.array([1, 2], np.int32), PluginFieldType.INT32)
->>> unpacked(packed([a]), "plan")[0].data.tolist()
+>>> deserialize(serialize([a]), "plan")[0].data.tolist()
 [1, 2]
 """
 
@@ -22,7 +22,7 @@ MOST: Final = 1 << 24  # bytes of the list
 HEAD: Final = struct.Struct("<I")
 
 
-def packed(fields: PluginFieldCollection_ | list[PluginField]) -> bytes:
+def serialize(fields: PluginFieldCollection_ | list[PluginField]) -> bytes:
     """The fields, serialized."""
     data = [np.ascontiguousarray(field.data).tobytes() for field in fields]  # type: ignore[union-attr]  # a collection is iterated by index
     rows: list[Json] = [
@@ -33,8 +33,8 @@ def packed(fields: PluginFieldCollection_ | list[PluginField]) -> bytes:
     return b"".join((HEAD.pack(len(head)), head, *data))
 
 
-def unpacked(data: bytes, where: str) -> PluginFieldCollection_:
-    """The fields that `packed` wrote; they own their data."""
+def deserialize(data: bytes, where: str) -> PluginFieldCollection_:
+    """The fields that `serialize` wrote; they own their data."""
     if len(data) < HEAD.size or HEAD.size + HEAD.unpack_from(data)[0] > len(data):
         raise PlanError("AR605", where, f"{len(data)} bytes of fields", "a list of fields")
     at = HEAD.size + HEAD.unpack_from(data)[0]

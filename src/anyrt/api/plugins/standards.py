@@ -30,7 +30,7 @@ from anyrt.api.plugins.field import (
 )
 from anyrt.api.plugins.registry import the_registry
 from anyrt.api.plugins.standard import STANDARD
-from anyrt.api.plugins.standard._part import composed
+from anyrt.api.plugins.standard._part import compose
 from anyrt.api.plugins.standard._record import FieldValue, Standard
 from anyrt.api.plugins.v2 import IPluginV2DynamicExt
 from anyrt.api.plugins.v3 import (
@@ -58,7 +58,7 @@ class Composition:
 
     def expand(self, name: str, inputs: Sequence[Value]) -> tuple[Value, ...]:
         """The values of the outputs of a layer called `name`."""
-        return composed(self.standard, self.version, name, self.values, inputs)
+        return compose(self.standard, self.version, name, self.values, inputs)
 
 
 class StandardV2(IPluginV2DynamicExt, Composed):

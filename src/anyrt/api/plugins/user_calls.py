@@ -12,24 +12,24 @@ from anyrt.api.edge.interfaces import tried
 from anyrt.core.errors import AnyrtError, NotSupportedError, PluginError
 
 
-def ask(where: str, owner: object, method: str, *args: object) -> Any:  # Any: the caller checks the result
+def call_method(where: str, owner: object, method: str, *args: object) -> Any:  # Any: callers check it
     """The result of `owner.method(*args)`; PluginError AR824 for an exception, at `where`."""
-    called = f"{type(owner).__name__}.{method}"
-    return asked(where, called, lambda: getattr(owner, method)(*args))
+    name = f"{type(owner).__name__}.{method}"
+    return call_function(where, name, lambda: getattr(owner, method)(*args))
 
 
-def asked(where: str, called: str, callback: Callable[[], object]) -> Any:  # Any: as above
-    """The result of `callback`, user code with the name `called` in messages; PluginError AR824 for an
-    exception."""
+def call_function(where: str, name: str, callback: Callable[[], object]) -> Any:  # Any: as above
+    """The result of `callback`, user code; PluginError AR824 for an exception. `name`: of the function, for
+    messages."""
     result, error = tried(callback)
     if error is not None:
-        raise failed(where, called, error) from error
+        raise failure(where, name, error) from error
     return result
 
 
-def failed(where: str, called: str, error: BaseException) -> AnyrtError:
+def failure(where: str, name: str, error: BaseException) -> AnyrtError:
     """The error for an exception of a call. An error that names its call already keeps its text."""
     if isinstance(error, PluginError | NotSupportedError):
         return error.at(f"{where}: {error.where}")
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    return PluginError("AR824", where, f"{text}, from {called}", "no exception")
+    return PluginError("AR824", where, f"{text}, from {name}", "no exception")

@@ -168,7 +168,7 @@ def _native(plan: bytes | Path, feeds: Mapping[str, Array]) -> Mapping[str, Arra
 
 def _other(file: PlanFile, feeds: Mapping[str, Array], name: str) -> Mapping[str, Array]:
     from anyrt.api.edge.module import get_plugin_registry
-    from anyrt.api.plugins.called import callable_plugins
+    from anyrt.api.plugins.interpreter import callable_plugins
     from anyrt.backends.loader import all_backends
     from anyrt.compiler.driver import lower_plan
     from anyrt.compiler.trial import job

@@ -1,1 +1,1 @@
-"""Plug-ins made of functions: the content of `anyrt.plugin`, and its execution."""
+"""Plug-ins made from functions: the implementation of `anyrt.plugin`."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from anyrt.api.plugins.asking import asked
 from anyrt.api.plugins.desc import DynamicPluginTensorDesc, PluginTensorDesc
 from anyrt.api.plugins.exprs import DimsExprs, IExprBuilder
 from anyrt.api.plugins.field import PluginFieldCollection
@@ -20,6 +19,7 @@ from anyrt.api.plugins.functions.lists import ShapeExprs
 from anyrt.api.plugins.functions.signature import Function, Signature, place
 from anyrt.api.plugins.functions.sizes import ShapeExpr, size_in
 from anyrt.api.plugins.functions.tensor import share, tensor
+from anyrt.api.plugins.user_calls import call_function
 from anyrt.api.plugins.v3 import (
     IPluginV3,
     IPluginV3QuickBuild,
@@ -70,7 +70,7 @@ class Described(IPluginV3, IPluginV3QuickCore, IPluginV3QuickBuild):
         self.inputs: tuple[TensorDesc, ...] = ()
         self.outputs: tuple[TensorDesc, ...] = ()
         self.supported: list[Combination] = []
-        self.chosen: Combination | None = None
+        self.selected: Combination | None = None
         self.tactic = 0
 
     def get_capability_interface(self, type: PluginCapabilityType) -> object:
@@ -116,7 +116,7 @@ class Described(IPluginV3, IPluginV3QuickCore, IPluginV3QuickBuild):
         outputs = result if isinstance(result, tuple | list) else (result,)
         wanted = self.definition.signature.outputs
         if len(outputs) != wanted:
-            raise self._wrong(function, f"{len(outputs)} outputs", f"{wanted}, as its annotation says")
+            raise self._wrong(function, f"{len(outputs)} outputs", f"{wanted}, as in its annotation")
         for k, y in enumerate(outputs):
             self._check_output(function, k, y, inputs)
         return inputs, tuple(outputs)
@@ -185,11 +185,11 @@ class Described(IPluginV3, IPluginV3QuickCore, IPluginV3QuickBuild):
         for known, desc in zip((*inp, *out), (*self.inputs, *self.outputs), strict=True):
             set_properties(desc, known)
         same = (c for c in self.supported if (c.types, c.formats) == (types, formats))
-        self.chosen = next(same, None)
+        self.selected = next(same, None)
 
     def get_valid_tactics(self) -> list[int]:
         """The tactics from `autotune` for the selected combination."""
-        return [] if self.chosen is None else list(self.chosen.tactics)
+        return [] if self.selected is None else list(self.selected.tactics)
 
     def set_tactic(self, tactic: int) -> None:
         """Select the tactic of the following calls."""
@@ -202,7 +202,8 @@ class Described(IPluginV3, IPluginV3QuickCore, IPluginV3QuickBuild):
 
     def _call(self, function: Function, arguments: Mapping[str, object]) -> object:
         """The result of a user's function; PluginError AR824 for an exception."""
-        result: object = asked(self.definition.plugin_id, place(function), lambda: function(**arguments))
+        plugin_id = self.definition.plugin_id
+        result: object = call_function(plugin_id, place(function), lambda: function(**arguments))
         return result
 
     def _wrong(self, function: Function, got: str, wanted: str) -> PluginError:

@@ -57,14 +57,14 @@ class Shape(Fixed):
         """The maximum shape; ValueError unless `is_dynamic`."""
         return tuple(self._range("max").max)
 
-    def _range(self, asked: str) -> DynamicPluginTensorDesc:
+    def _range(self, bound: str) -> DynamicPluginTensorDesc:
         if not self.is_dynamic:
             got, wanted = "static dimensions", "a dynamic dimension"
-            raise WrongValue(ShapeError("AR123", f"{self}.{asked}", got, wanted, "read the dimensions"))
+            raise WrongValue(ShapeError("AR123", f"{self}.{bound}", got, wanted, "read the dimensions"))
         if self._desc is None:
             raise AttributeError(
                 ShapeError(
-                    "AR123", f"{self}.{asked}", "no range", "the range of an input", "read it in autotune"
+                    "AR123", f"{self}.{bound}", "no range", "the range of an input", "read it in autotune"
                 )
             )
         return self._desc

@@ -119,7 +119,7 @@ class SymIntExpr(Fixed):
         """The number; RuntimeError unless `is_constant`."""
         if not self.is_constant:
             raise Refused(_error("a data-dependent dimension", "a number", "check is_constant first"))
-        assert isinstance(self._dim, int), "is_constant says so"
+        assert isinstance(self._dim, int), "it is constant"
         return self._dim
 
     def _in(self, builder: IExprBuilder) -> IDimensionExpr:

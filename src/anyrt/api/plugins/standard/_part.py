@@ -107,7 +107,7 @@ class Part(Layers):
         return table[word]
 
 
-def composed(
+def compose(
     standard: Standard, version: str, name: str, values: Mapping[str, FieldValue], operands: Sequence[Value]
 ) -> tuple[Value, ...]:
     """The outputs of a plug-in on `operands`; `name`: the name of its layer."""
