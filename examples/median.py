@@ -1,6 +1,6 @@
 """Noise taken out of a picture: each pixel becomes the median of its neighbours, which no layer computes.
 
-A plug-in made of two functions does it, between ordinary layers and for pictures of any size.
+It is a plug-in made from two functions, between ordinary layers, for images of any size.
 
 python examples/median.py
 """

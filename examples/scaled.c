@@ -1,4 +1,4 @@
-/* A plug-in in C: y = factor * x for float32 tensors of any sizes.
+/* A plug-in in C: y = factor * x for float32 tensors of any shape.
 
    cc -O3 -shared -fPIC -I"$(python -c 'import anyrt.plugin; print(*anyrt.plugin.__path__)')" scaled.c -o libscaled.so
 
@@ -15,16 +15,16 @@ typedef struct Scaled {
 } Scaled;
 
 static void *create(const AnyrtField *fields, int32_t count) {
-  Scaled *made = malloc(sizeof *made);
-  made->factor = 1.0f;
+  Scaled *plugin = malloc(sizeof *plugin);
+  plugin->factor = 1.0f;
   for (int32_t i = 0; i < count; i++) {
     if (strcmp(fields[i].name, "factor") || fields[i].type != ANYRT_FIELD_FLOAT32 || fields[i].count != 1) {
-      free(made);
+      free(plugin);
       return NULL;
     }
-    memcpy(&made->factor, fields[i].data, sizeof made->factor);
+    memcpy(&plugin->factor, fields[i].data, sizeof plugin->factor);
   }
-  return made;
+  return plugin;
 }
 
 static const char *error(void *self) {

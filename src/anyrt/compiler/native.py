@@ -264,7 +264,7 @@ def _outside_call(node: Node, names: Mapping[Blob, str]) -> OutsideCall:
     tensors = tuple(PluginTensor(x.type.dtype, len(x.type.shape), x.format, x.scale) for x in op.sees)
     key = (op.name, op.version, op.space)
     inputs, over = len(node.args), op.over or (-1,) * len(op.outs)
-    return PluginCall(op.layer, *key, names[op.data], op.tactic, inputs, tensors, op.workspace, over)
+    return PluginCall(op.layer, *key, names[op.made], op.tactic, inputs, tensors, op.workspace, over)
 
 
 def _fences(module: Module) -> tuple[Fence, ...]:

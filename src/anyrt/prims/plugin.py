@@ -45,7 +45,7 @@ class Tensor:
 @dataclass(frozen=True, slots=True)
 class Plugin(Prim):
     """The results of a plug-in of this `layer`, of types `outs`, of which the last is its workspace if
-    `workspace` is more than 0. `name`, `version`, `space`: the key of its creator. `data`: the serialized
+    `workspace` is more than 0. `name`, `version`, `space`: the key of its creator. `made`: the serialized
     plug-in. `sees`: operands, then results, as passed to it. `over`: for each result the operand whose memory
     it overwrites, or −1. `tactic`: the selected implementation."""
 
@@ -53,7 +53,7 @@ class Plugin(Prim):
     name: str
     version: str
     space: str
-    data: Blob
+    made: Blob  # plans contain the names of these fields
     outs: tuple[Type, ...]
     sees: tuple[Tensor, ...] = ()
     workspace: int = 0
@@ -98,11 +98,11 @@ class Plugin(Prim):
 
     def ref(self, args: tuple[Array, ...], out: tuple[int, ...]) -> tuple[Array, ...]:
         """The results of the plug-in for stored operands."""
-        if not isinstance(self.data, PluginData) or self.data.call is None:
+        if not isinstance(self.made, PluginData) or self.made.call is None:
             got, do = "a plug-in in a plan", "interpret the network itself"
             raise NotSupportedError("AR901", self.layer, got, "a plug-in of this process", do)
         tensors = zip(args, self.sees, strict=False)
-        results = self.data.call(self, tuple(cast(x, tensor.type.dtype) for x, tensor in tensors))
+        results = self.made.call(self, tuple(cast(x, tensor.type.dtype) for x, tensor in tensors))
         room = (np.zeros(self.workspace, np.uint8),) if self.workspace else ()
         types = (*self.outs, *(Type((x.size,), DataType.UINT8) for x in room))
         return tuple(widen(x, t.dtype) for x, t in zip((*results, *room), types, strict=True))

@@ -87,7 +87,7 @@ def named_blobs(graph: Graph) -> dict[str, Blob]:
 def _blob(op: Prim) -> Blob | None:
     """The data that a plan stores for a primitive beside its text."""
     match op:
-        case Const(blob=blob) | Plugin(data=blob):
+        case Const(blob=blob) | Plugin(made=blob):
             return blob
     return None
 

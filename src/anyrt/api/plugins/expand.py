@@ -225,7 +225,7 @@ def _build(
     kind.set_tactic(tactic)
     serialized = np.frombuffer(kind.serialized(), np.uint8)
     data = PluginData(serialized, DataType.UINT8, f"{name} (plug-in)", call=interpreter_function(kind))
-    raw = apply_all(replace(op, data=data, tactic=tactic), *packed)
+    raw = apply_all(replace(op, made=data, tactic=tactic), *packed)
     results = []
     for result, tensor, of in zip(raw, tensors[count:], reported.types, strict=False):
         plain = tensor.format is TensorFormat.LINEAR

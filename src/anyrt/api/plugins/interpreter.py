@@ -27,11 +27,11 @@ def callable_plugins(nodes: Sequence[Node], registry: IPluginRegistry) -> tuple[
 
     def change(node: Node) -> Node:
         op = node.op
-        if not isinstance(op, Plugin) or isinstance(op.data, PluginData):
+        if not isinstance(op, Plugin) or isinstance(op.made, PluginData):
             return node
-        if op.data not in known:
-            known[op.data] = _callable(op, registry)
-        return apply_all(replace(op, data=known[op.data]), *node.args)[0].node
+        if op.made not in known:
+            known[op.made] = _callable(op, registry)
+        return apply_all(replace(op, made=known[op.made]), *node.args)[0].node
 
     return tuple(map(change, nodes))
 
@@ -42,10 +42,10 @@ def _callable(op: Plugin, registry: IPluginRegistry) -> PluginData:
 
     @cache
     def kind() -> Kind:
-        data = np.asarray(op.data.stored).tobytes()
+        data = np.asarray(op.made.stored).tobytes()
         return restore((op.name, op.version, op.space), op.layer, data, op.layer, registry)
 
     def call(op: Plugin, args: tuple[Array, ...]) -> tuple[Array, ...]:
         return interpreter_function(kind())(op, args)
 
-    return PluginData(op.data.stored, op.data.dtype, op.data.name, call=call)
+    return PluginData(op.made.stored, op.made.dtype, op.made.name, call=call)

@@ -63,7 +63,7 @@ class _Read:
     problems: list[str] = field(default_factory=list)
 
     def parameters(self) -> dict[str, inspect.Parameter]:
-        """By name; variadic parameters are reported as problems."""
+        """The parameters by name; variadic ones are reported as problems."""
         parameters = inspect.signature(self.function).parameters
         for name, p in parameters.items():
             if p.kind not in _NAMED:
