@@ -9,10 +9,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
 
+from anyrt.core.dims import Dim
 from anyrt.core.dtype import cast, is_float
 from anyrt.core.enums import DataType
 from anyrt.ir.graph import Value
@@ -28,6 +30,11 @@ UNSIGNED: Final = frozenset({"square", "abs", "exp"})
 KEEPING: Final = frozenset({CAST, "identity", "add", "mul", "div", "fma", "min", "max", "sqrt", "recip"})
 FOLDS: Final = frozenset({"sum", "prod"})  # max of nothing is −∞
 FEW: Final = 64  # values that are examined
+
+
+def volume(shape: Iterable[Dim]) -> int:
+    """The elements along the axes of known size."""
+    return math.prod(d for d in shape if isinstance(d, int))
 
 
 def is_repeated(blob: Blob) -> bool:

@@ -11,7 +11,6 @@ everywhere becomes that number for elementwise functions, and is known to the co
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import prod
 from typing import Final
 
 from anyrt.core.dtype import is_packed
@@ -20,6 +19,7 @@ from anyrt.ir.attributes import open_sizes
 from anyrt.ir.compute import External
 from anyrt.ir.graph import Graph, Value, apply, users
 from anyrt.ir.rewrite import transformed
+from anyrt.passes.facts import volume
 from anyrt.passes.split_codes import coded_bytes
 from anyrt.prims.closed import constant
 from anyrt.prims.const import Const, Iota, Param, Shape
@@ -60,14 +60,14 @@ def _constant(graph: Graph) -> dict[Value, int]:
     for value in graph.values:
         known = _is_static(value) and all(a in sizes for a in value.args)
         kept = value in coded or _is_widened(value, uses[value]) or _compares(value)
-        below = _below(value, sizes) if known and not kept else None
-        sizes |= {} if below is None else {value: below}
+        if known and not kept and (below := _below(value, sizes)) is not None:
+            sizes[value] = below
     return sizes
 
 
 def _below(value: Value, sizes: Mapping[Value, int]) -> int | None:
     """The elements of the constants below a value; None if it has more than these, and too many."""
-    count, below = prod(d for d in value.shape if isinstance(d, int)), sum(sizes[a] for a in value.args)
+    count, below = volume(value.shape), sum(sizes[a] for a in value.args)
     match value.op:
         case Const():
             return count
@@ -82,15 +82,14 @@ def _is_widened(value: Value, uses: Sequence[Value]) -> bool:
     """True for large float16 weights of a product in float32, which kernels widen as they read them."""
     widens = fn_of(value) == CAST and value.args[0].dtype is DataType.HALF and value.dtype is DataType.FLOAT
     products = bool(uses) and all(isinstance(u.op, Contract) for u in uses)
-    return widens and products and prod(d for d in value.shape if isinstance(d, int)) > SMALL
+    return widens and products and volume(value.shape) > SMALL
 
 
 def _compares(value: Value) -> bool:
     """True for a comparison of positions."""
-    compares = (
-        value.dtype is DataType.BOOL and isinstance(value.op, Map) and value.op.fn not in (CAST, SELECT)
-    )
-    return compares and all(map(_counts, value.args)) and not all(isinstance(a.op, Const) for a in value.args)
+    compares = value.dtype is DataType.BOOL and fn_of(value) not in (None, CAST, SELECT)
+    constants = all(isinstance(a.op, Const) for a in value.args)
+    return compares and not constants and all(map(_counts, value.args))
 
 
 def _counts(value: Value) -> bool:
@@ -98,7 +97,7 @@ def _counts(value: Value) -> bool:
         case View() | Map(fn="add" | "sub"):
             return all(map(_counts, value.args))
         case Const():
-            return value.dtype is DataType.INT64 and prod(d for d in value.shape if isinstance(d, int)) == 1
+            return value.dtype is DataType.INT64 and volume(value.shape) == 1
     return isinstance(value.op, Iota)
 
 

@@ -10,9 +10,8 @@ computed independently, so its results are those of a batch of the loop's size.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from math import prod
 from typing import Final
 
 from anyrt.core.dims import Dim
@@ -21,6 +20,7 @@ from anyrt.core.enums import DataType
 from anyrt.core.machine import REFERENCE, Machine
 from anyrt.ir.graph import Graph, Value, apply_all
 from anyrt.ir.rewrite import Fail
+from anyrt.passes.facts import volume
 from anyrt.prims import build
 from anyrt.prims.concat import Concat
 from anyrt.prims.const import Const
@@ -77,14 +77,14 @@ def _read_again(sums: Sequence[Value], turns: int) -> int:
 def _stored(value: Value) -> int:
     """The bytes of a sum as the next layer reads it: in the type of the first factor, since sums of codes
     become codes."""
-    return _volume(value.shape) * bits(value.args[0].dtype) // 8
+    return volume(value.shape) * bits(value.args[0].dtype) // 8
 
 
 def _waited(value: Value, turns: int) -> int:
     """The bytes of constants of a product that an iteration waits for, since it has few rows to multiply."""
     constant = [a for a in value.args if _is_constant(a)]
-    few = [a for a in constant if _products(value) < turns * ROWS * _volume(a.shape)]
-    return sum(_volume(a.shape) * bits(a.dtype) // 8 for a in few)
+    few = [a for a in constant if _products(value) < turns * ROWS * volume(a.shape)]
+    return sum(volume(a.shape) * bits(a.dtype) // 8 for a in few)
 
 
 def _is_constant(value: Value) -> bool:
@@ -99,11 +99,7 @@ def _products(value: Value) -> int:
     assert isinstance(op, Contract)
     for arg, labels in zip(value.args, (op.left, op.right), strict=True):
         sizes.update(zip(labels, arg.shape, strict=True))
-    return _volume(sizes.values())
-
-
-def _volume(shape: Iterable[Dim]) -> int:
-    return prod(d for d in shape if isinstance(d, int))
+    return volume(sizes.values())
 
 
 def _looped(graph: Graph, turns: int, part: int) -> Graph:
@@ -207,7 +203,7 @@ def _of_contract(op: Contract, axes: Sequence[int | None]) -> int | Fail:
 def _of_reshape(before: Sequence[Dim], shape: Sequence[Dim], count: int) -> int | Fail:
     """The axis of this size behind as many elements as stand before the batch."""
     for k, size in enumerate(shape):
-        if size == count and _volume(shape[:k]) == _volume(before):
+        if size == count and volume(shape[:k]) == volume(before):
             return k
     return Fail("a shape joins the batch with another axis")
 

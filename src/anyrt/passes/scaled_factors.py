@@ -9,14 +9,13 @@ absorb the scale.
 
 from __future__ import annotations
 
-from math import prod
 from typing import Final
 
 from anyrt.core.enums import DataType
 from anyrt.ir.graph import Value, apply
 from anyrt.ir.rewrite import Bind, Fail, Rule, op
 from anyrt.passes.examples import UNIT, Below
-from anyrt.passes.facts import number
+from anyrt.passes.facts import number, volume
 from anyrt.prims import build
 from anyrt.prims.contract import Contract
 from anyrt.prims.map import fn_of
@@ -39,17 +38,11 @@ def _scaled(factor: Value) -> tuple[Value, Value] | None:
     return None
 
 
-def _elements(value: Value) -> int | None:
-    sizes = [d for d in value.shape if isinstance(d, int)]
-    return prod(sizes) if len(sizes) == value.type.rank else None
-
-
 def _moved(a: Value, b: Value, out: Value) -> Value | Fail:
     assert isinstance(out.op, Contract), "the pattern is one"
-    left, right = _elements(a), _elements(b)
-    if left is None or right is None or left == right:
+    small, large = sorted((a, b), key=lambda v: volume(v.shape))
+    if volume(small.shape) == volume(large.shape) or not all(isinstance(d, int) for d in a.shape + b.shape):
         return Fail("no factor is known to be smaller")
-    small, large = (a, b) if left < right else (b, a)
     scaled = _scaled(large)
     if scaled is None:
         return Fail("the larger factor is not scaled by a number")

@@ -12,13 +12,14 @@ its scale, for many they decode a panel of weights (backends/cpu/strategies/cont
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from math import gcd, prod
+from math import gcd
 from typing import Final, TypeAlias, TypeVar
 
 from anyrt.core.dtype import bits, is_packed
 from anyrt.core.enums import DataType
 from anyrt.ir.graph import Graph, Value, apply, users, walk
 from anyrt.ir.rewrite import transformed
+from anyrt.passes.facts import volume
 from anyrt.passes.pack_constants import window_labels
 from anyrt.prims import build
 from anyrt.prims.closed import constant
@@ -55,7 +56,7 @@ def coded_bytes(graph: Graph) -> frozenset[Value]:
         known[v] = isinstance(v.op, Const) or (bool(v.args) and all(known[a] for a in v.args))
     reads = {**users(graph), **{v: () for _, v in graph.outputs}}  # an output is read by no product
     casts = (v for v in known if known[v] and v.dtype is DataType.FLOAT and fn_of(v) == CAST)
-    return frozenset(v for v in casts if _become_bytes(v.args[0]) and _is_decoded(v, known, reads))
+    return frozenset(v for v in casts if _are_codes(v.args[0]) and _is_decoded(v, known, reads))
 
 
 def _is_decoded(value: Value, known: Mapping[Value, bool], reads: Mapping[Value, Sequence[Value]]) -> bool:
@@ -177,12 +178,12 @@ def _is_codes(value: Value) -> bool:
 
 
 def _are_bytes(value: Value) -> bool:
-    return value.dtype in EIGHT and isinstance(value.op, Const) and value.op.blob.size > SMALL
+    return isinstance(value.op, Const) and _are_codes(value)
 
 
-def _become_bytes(value: Value) -> bool:
-    """True for constants that folding makes such codes, as unsigned ones less 128."""
-    return value.dtype in EIGHT and prod(d for d in value.shape if isinstance(d, int)) > SMALL
+def _are_codes(value: Value) -> bool:
+    """True for many bytes, as they are stored or computed once, such as unsigned ones less 128."""
+    return value.dtype in EIGHT and isinstance(value.op, Const | Map) and volume(value.shape) > SMALL
 
 
 def _is_known(value: Value) -> bool:

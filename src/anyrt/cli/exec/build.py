@@ -112,9 +112,8 @@ def _configure(options: Given, config: IBuilderConfig) -> None:
         raise ArgumentError(
             "AR304", "--precisionConstraints", repr(constraint), "none, prefer or obey", "use one of these"
         )
-    flag = CONSTRAINTS[constraint]
-    if flag is not None:
-        config.set_flag(flag)
+    if (constrains := CONSTRAINTS[constraint]) is not None:
+        config.set_flag(constrains)
     config.plugins_to_serialize = options.each("setPluginsToSerialize")
     config.builder_optimization_level = options.count("builderOptimizationLevel", 3)
     words = {v.name.lower(): v for v in ProfilingVerbosity}
