@@ -111,7 +111,7 @@ def _array(path: Path, name: str) -> Array:
                 loaded = loaded[key]
     except KeyError:
         raise BindingError(
-            "AR705", name, f"{path}, without an array {name!r}", "an array of that name"
+            "AR705", name, f"{path}, without an array {name!r}", f"an array {name!r}"
         ) from None
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
         got, do = f"{path}, which NumPy cannot read", "write it with numpy.save"

@@ -97,9 +97,7 @@ def _read(work: Work, ports: Sequence[Port]) -> Arrays:
 def _only(work: Work, ports: Sequence[Port]) -> Port:
     if len(ports) != 1:
         names = ", ".join(p.name for p in ports)
-        raise ArgumentError(
-            "AR304", str(work.source), f"inputs {names}", "a model with one input", "pass the inputs as .npz"
-        )
+        raise ArgumentError("AR304", str(work.source), f"inputs {names}", "one input", "pass inputs as .npz")
     return ports[0]
 
 
@@ -115,7 +113,7 @@ def _image(work: Work, port: Port) -> NDArray[Any]:  # Any: the element type is 
     if len(shape) != 4 or not (first or shape[3] in (1, 3)):
         do = "pass other inputs as .npz"
         raise ArgumentError(
-            "AR304", port.name, f"shape {shape}", "the shape of images: (N, C, H, W) or (N, H, W, C)", do
+            "AR304", port.name, f"shape {shape}", "an image: (N, C, H, W) or (N, H, W, C)", do
         )
     height, width = shape[2:] if first else shape[1:3]
     with Image.open(work.source) as opened:
@@ -137,9 +135,7 @@ def _table(predictor: Predictor, work: Work) -> int:
         import pyarrow.parquet as pq
     except ModuleNotFoundError:
         do = "pip install anyrt[batch]"
-        raise ArgumentError(
-            "AR304", str(work.source), "no module pyarrow", "the package pyarrow", do
-        ) from None
+        raise ArgumentError("AR304", str(work.source), "no module pyarrow", "pyarrow", do) from None
     ports, runs, tables = predictor.metadata().inputs, 0, []
     for batch in pq.ParquetFile(work.source).iter_batches(batch_size=work.rows):
         outputs = predictor.run({p.name: _column(batch, p, work) for p in ports})
@@ -163,9 +159,7 @@ def _column(batch: Any, port: Port, work: Work) -> NDArray[Any]:  # Any: pyarrow
         )
     if port.shape[:1] != (-1,):
         do = "export the model with a dynamic first dimension"
-        raise ArgumentError(
-            "AR304", port.name, f"shape {port.shape}", "-1 as the first dimension, for the rows", do
-        )
+        raise ArgumentError("AR304", port.name, f"shape {port.shape}", "-1 as first dimension, for rows", do)
     rest = [n if n >= 0 else -1 for n in port.shape[1:]]
     rows = np.asarray(batch.column(port.name).to_pylist(), numpy_dtype(port.dtype))
     return rows.reshape(len(batch), *rest)

@@ -39,9 +39,7 @@ def options(parser: ArgumentParser) -> None:
     add("target", type=Path, metavar="OUT", help="folder for the results, which keep the names of the files")
     add("--processes", type=int, default=1, help="number of processes (default: 1)")
     add("--threads", type=int, help="threads of each process (default: processors / processes)")
-    add(
-        "--precision", action="append", default=[], metavar="NAME", help="allow kernels in fp16, bf16 or int8"
-    )
+    add("--precision", action="append", default=[], metavar="NAME", help="allow fp16, bf16 or int8")
     add("--rows", type=int, default=64, help="rows of a table for one inference (default: 64)")
     add("--mean", default="0", help="mean of the pixels, 0 to 1: one number, or one per channel (default: 0)")
     add("--std", default="1", help="standard deviation of the pixels, in the same form (default: 1)")

@@ -191,9 +191,7 @@ def import_(args: Namespace) -> None:
     with open_regular(source, str(source)) as file:
         code = exported.read(file.read(MAX_IMPORT))
     if exported.is_of_another_machine(code.maker, device):
-        _warn(
-            "the code was compiled for a machine with other caches or another number of cores; it runs here"
-        )
+        _warn("the code was compiled for a machine with other caches or numbers of cores; it runs here")
     kept = exported.keep(code, device, _warn)
     text = f"imported {counted(kept, 'entry', 'entries')} into {default_directory()}"
     _say(args, text, imported=kept)

@@ -26,11 +26,7 @@ def options(parser: ArgumentParser) -> None:
     """The search, the model, and the tolerance."""
     parser.description = __doc__
     add = parser.add_argument
-    add(
-        "search",
-        choices=tuple(SEARCHES),
-        help="precision: layers that need float32; reduce: a smaller model that fails",
-    )
+    add("search", choices=tuple(SEARCHES), help="the search, see the examples above")
     add("model", type=Path, help="an ONNX file")
     add("-o", "--output", type=Path, help="output file: the options (precision) or the model (reduce)")
     add(
@@ -93,9 +89,7 @@ def reduce(args: Namespace) -> None:
     from anyrt.onnx.reference import load_model, runner
 
     if args.output is None:
-        raise ArgumentError(
-            "AR304", "debug reduce", "no output file", "a file for the model", "add -o small.onnx"
-        )
+        raise ArgumentError("AR304", "debug reduce", "no output file", "an output file", "add -o small.onnx")
     name, other = runner(args.against)
     model, feeds = load_model(args.model, False), _feeds(args)
     judge = Judge(args.model.absolute().parent, other, args.rtol, args.atol)

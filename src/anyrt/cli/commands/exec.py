@@ -14,9 +14,7 @@ from anyrt.cli.command import Command
 def options(parser: ArgumentParser) -> None:
     """The options are those of trtexec, which `exec/flags.py` parses."""
     parser.description = __doc__
-    parser.add_argument(
-        "words", nargs=REMAINDER, metavar="--option=value", help="options of trtexec; --help lists them"
-    )
+    parser.add_argument("words", nargs=REMAINDER, metavar="--option=value", help="options; --help lists them")
     parser.prefix_chars = "\0"  # so that options of trtexec are words here
 
 

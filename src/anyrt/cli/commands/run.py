@@ -50,13 +50,7 @@ def options(parser: ArgumentParser) -> None:
     add("--mean", default="0", help="mean of an image's channels, such as 0.485,0.456,0.406")
     add("--std", default="1", help="standard deviation of its channels, such as 0.229,0.224,0.225")
     add("--output", action="append", default=[], metavar="NAME=FILE", help="write an output to a .npy file")
-    add(
-        "--plugins",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="load this plug-in library first; repeatable",
-    )
+    add("--plugins", action="append", default=[], metavar="FILE", help="load this plug-in library first")
     add("--backend", default=NATIVE, help="backend: cpu (default), interp or null")
 
 

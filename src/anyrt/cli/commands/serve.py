@@ -37,42 +37,17 @@ def options(parser: ArgumentParser) -> None:
     add("--tls-certificate", type=Path, help="certificate, a PEM file; needs --tls-key")
     add("--tls-key", type=Path, help="private key, a PEM file; needs --tls-certificate")
     add("--repository-control", action="store_true", help="allow requests to load and unload models")
-    add(
-        "--max-batch-size", type=int, default=0, help="join requests up to this many rows (default: 0, never)"
-    )
-    add(
-        "--batch-delay-us",
-        type=int,
-        default=0,
-        help="microseconds that a request waits for others (default: 0)",
-    )
-    add(
-        "--batch-invariant",
-        action="store_true",
-        help="join requests only if that does not change their results",
-    )
+    add("--max-batch-size", type=int, default=0, help="maximum rows of joined requests (default: 0, none)")
+    add("--batch-delay-us", type=int, default=0, help="time to wait for other requests (default: 0)")
+    add("--batch-invariant", action="store_true", help="join requests only if their results stay equal")
     add("--instances", type=int, default=1, help="concurrent inferences of MODEL (default: 1)")
     add("--threads", type=int, help="threads of one inference (default: those of the machine)")
     add("--max-body-mb", type=int, default=64, help="maximum size of a request in MB (default: 64)")
-    add(
-        "--max-queue",
-        type=int,
-        default=256,
-        help="maximum number of waiting requests per model (default: 256)",
-    )
+    add("--max-queue", type=int, default=256, help="maximum waiting requests per model (default: 256)")
     add("--timeout-seconds", type=float, default=60.0, help="time limit of a request (default: 60)")
     add("--slow-seconds", type=float, default=30.0, help="time limit for receiving a body (default: 30)")
-    add(
-        "--drain-seconds",
-        type=float,
-        default=30.0,
-        help="time to finish requests after SIGTERM (default: 30)",
-    )
-    add(
-        "--no-page",
-        action="store_true",
-        help="do not serve the page at /, which lists the models and runs them",
-    )
+    add("--drain-seconds", type=float, default=30.0, help="time for requests after SIGTERM (default: 30)")
+    add("--no-page", action="store_true", help="do not serve the page with all models at /")
     add("--log-requests", action="store_true", help="log each request as a line of JSON")
 
 
@@ -107,7 +82,7 @@ def run(args: Namespace) -> None:
     )
     if (ports.certificate is None) != (ports.key is None):
         raise ArgumentError(
-            "AR304", "anyrt serve", "only one of --tls-certificate and --tls-key", "both or neither"
+            "AR304", "anyrt serve", "one of --tls-certificate and --tls-key", "both or neither"
         )
     _trace()
     serve(_source(args), ports, Options(args.threads, limits))
@@ -149,9 +124,7 @@ def _source(args: Namespace) -> Source:
         return Source(root=args.repository)
     name = args.name or args.model.stem
     if not NAME.fullmatch(name):
-        raise ArgumentError(
-            "AR304", "--name", repr(name), f"a name that matches {NAME.pattern}", "add --name NAME"
-        )
+        raise ArgumentError("AR304", "--name", repr(name), f"a name like {NAME.pattern}", "add --name NAME")
     settings = Settings(
         max_batch_size=args.max_batch_size,
         delay_seconds=args.batch_delay_us / 1e6,

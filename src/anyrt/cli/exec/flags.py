@@ -257,9 +257,7 @@ def read(words: Sequence[str]) -> Given:
         if flag.kind in (VALUE, REPEATED) and not equals:
             raise ArgumentError("AR304", word, "no value", "a value", f"write --{name}=VALUE")
         if flag.kind == SWITCH and equals and value not in ("", "1", "true"):
-            raise ArgumentError(
-                "AR304", word, f"the value {value!r}", "a switch without a value", f"write --{name}"
-            )
+            raise ArgumentError("AR304", word, f"the value {value!r}", "no value", f"write --{name}")
         if name in ("minShapes", "optShapes", "maxShapes") and options.has("profile"):
             options.profiles.setdefault(options.count("profile", 0), {})[name] = value
             continue

@@ -42,9 +42,7 @@ class Later:
         if name.startswith("tensorrt") or name.partition(".")[0] in NAMES:
             is_reload = name in sys.modules
             self.install()
-            if (
-                not is_reload
-            ):  # otherwise Python would use the module's own spec, and execute AnyRT a second time
+            if not is_reload:  # or Python would use the module's own spec, and execute AnyRT twice
                 sys.modules.pop(name, None)
             return self.other_spec(name, path, target)
         if self.is_done:

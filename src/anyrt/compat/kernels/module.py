@@ -92,13 +92,7 @@ class Module:
     def __init__(self, image: bytes) -> None:
         if _digest(image) not in _COMPILED:
             do = "compile the source with nvrtc in this process, or use NumPy or ctypes on the same memory"
-            raise NotSupportedError(
-                "AR901",
-                "a module of kernels",
-                _sort(image),
-                "an image that nvrtc compiled in this process",
-                do,
-            )
+            raise NotSupportedError("AR901", "a module of kernels", _sort(image), "an image of nvrtc", do)
         self.library = foreign.opened(image)
         self._kernels: dict[str, Kernel] = {}
 
@@ -130,9 +124,7 @@ def compiled(code: str, options: tuple[str, ...] = (), names: tuple[str, ...] = 
     match_ = _REFUSED.search(bare)
     if match_:
         do = "use __syncthreads, __shfl_sync and similar functions, or NumPy on the same memory"
-        raise NotSupportedError(
-            "AR901", "nvrtc", f"{match_[0]} in a kernel", "a supported function of CUDA C++", do
-        )
+        raise NotSupportedError("AR901", "nvrtc", f"{match_[0]} in a kernel", "a supported function", do)
     compiler = foreign.find_compiler("c++", "g++", "clang++")
     if compiler is None:
         do = "install a C++ compiler, or use NumPy or ctypes on the same memory"

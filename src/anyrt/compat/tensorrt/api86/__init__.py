@@ -38,15 +38,11 @@ def offer() -> None:
     _put(INetworkDefinition, (property(building.has_explicit_precision), building.add_shape))
     _put(INetworkDefinition, add_methods(REMOVED).values())
     INetworkDefinition._ends = {DataType.INT64: DataType.INT32}
-    _keep(
-        Builder,
-        "max_batch_size",
-        Setting(int, 1, "Stored without an effect: shapes include the batch.", low=1),
-    )
+    _keep(Builder, "max_batch_size", Setting(int, 1, "Kept: shapes include the batch.", low=1))
     _keep(
         IBuilderConfig,
         "min_timing_iterations",
-        Setting(int, 1, "Stored without an effect: the minimum number of runs of a measurement.", low=1),
+        Setting(int, 1, "Kept: minimum number of runs of a measurement.", low=1),
     )
     for owner in TWO_AXES:
         for name in missing.REMOVED[owner]:

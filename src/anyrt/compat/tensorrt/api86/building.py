@@ -37,9 +37,7 @@ def create_network(self: Builder, flags: int = 0) -> INetworkDefinition | None:
     implicit batch dimension of 8.6 is not supported."""
     if isinstance(flags, int) and not flags & EXPLICIT_BATCH:
         got, wanted = "an implicit batch dimension", "NetworkDefinitionCreationFlag.EXPLICIT_BATCH"
-        do = (
-            "pass 1 << int(trt.NetworkDefinitionCreationFlag.EXPLICIT_BATCH), and add the batch to the shapes"
-        )
+        do = "pass 1 << int(trt.NetworkDefinitionCreationFlag.EXPLICIT_BATCH), and add it to the shapes"
         raise NotSupportedError("AR901", "create_network", got, wanted, do)
     return _create_network(self, flags)
 

@@ -61,10 +61,7 @@ def _bind(self: IExecutionContext, bindings: Sequence[Bindable], method: str) ->
     count = self.engine.num_io_tensors
     first = self.active_optimization_profile * count
     if not first + count <= len(bindings) <= num_bindings(self.engine):
-        wanted, do = (
-            f"{num_bindings(self.engine)} addresses",
-            "pass one address for each binding of each profile",
-        )
+        wanted, do = f"{num_bindings(self.engine)}", "pass one address per binding and profile"
         raise BindingError("AR701", method, f"{len(bindings)} addresses", wanted, do)
     return all(_bind_one(self, first + i, bindings[first + i]) for i in range(count))
 
@@ -125,10 +122,7 @@ def _own(self: IExecutionContext, binding: int) -> str:
     """The tensor of a binding, which must belong to the selected profile."""
     name, profile = tensor_of(self.engine, binding)
     if profile != self.active_optimization_profile:
-        got, wanted = (
-            f"binding {binding} of profile {profile}",
-            f"a binding of profile {self.active_optimization_profile}",
-        )
+        got, wanted = f"binding {binding} of profile {profile}", f"one of {self.active_optimization_profile}"
         raise BindingError("AR706", name, got, wanted, "select the profile first")
     return name
 
