@@ -1,5 +1,5 @@
-"""AnyRT inside other programs: as a backend of PyTorch's compiler, a runner of Polygraphy,
-a step of Ray, Spark, Dask and Daft, and a runtime of MLServer and KServe.
+"""AnyRT in other programs: a backend of PyTorch's compiler, a runner of Polygraphy, functions for Ray, Spark,
+Dask and Daft, and a runtime of MLServer and KServe.
 
-Each file needs the program that it is for, and is loaded by it through an entry point (pyproject.toml).
+Each file needs its program, which loads it through an entry point (pyproject.toml).
 """

@@ -15,10 +15,11 @@ from anyrt.onnx.session import Port
 
 
 def with_outputs(frame: daft.DataFrame, predictor: Predictor, batch_size: int = 64) -> daft.DataFrame:
-    """The frame with a column for each output: numbers for an output with one axis, else lists of numbers.
+    """The frame with a column for each output: numbers for an output with one axis, otherwise lists of
+    numbers.
 
-    `batch_size`: most rows of a run. Each process opens the model once; this one opens it, too, to learn its
-    types."""
+    `batch_size`: maximum number of rows of an inference. Each process opens the model once; this process
+    opens it, too, to read its types."""
     columns = Columns(predictor)
     inputs, outputs = columns.inputs, columns.outputs
 

@@ -1,4 +1,4 @@
-"""Dask over a predictor: a DataFrame with the model's outputs as columns, computed a partition at a time.
+"""Dask over a predictor: a DataFrame with the model's outputs as columns, computed partition by partition.
 
 with_outputs(frame, Predictor("model.onnx", threads=1)).to_parquet("results")
 """
@@ -17,10 +17,10 @@ from anyrt.onnx.predictor import Predictor
 
 
 def with_outputs(frame: dd.DataFrame, predictor: Predictor) -> dd.DataFrame:
-    """The frame with a column for each output: numbers for an output with one axis, else flat arrays.
+    """The frame with a column for each output: numbers for an output with one axis, otherwise flat arrays.
 
-    A worker of `dask.distributed` receives the predictor once, and opens the model when it computes its first
-    partition; this process opens it, too, to learn its types."""
+    A worker of `dask.distributed` receives the predictor once, and opens the model for its first partition.
+    This process opens the model, too, to read its types."""
     columns = Columns(predictor)
     types = {p.name: table_dtype(p) if len(p.shape) == 1 else np.dtype(object) for p in columns.outputs}
     meta = frame._meta.assign(**{name: pd.Series(dtype=t) for name, t in types.items()})
@@ -28,7 +28,7 @@ def with_outputs(frame: dd.DataFrame, predictor: Predictor) -> dd.DataFrame:
 
 
 def _computed(part: pd.DataFrame, columns: Columns) -> pd.DataFrame:
-    """A partition with outputs; one without rows is not run."""
+    """A partition with its outputs; an empty partition needs no inference."""
     outputs = columns.outputs
     if not len(part):
         return part.assign(**{p.name: pd.Series(dtype=object) for p in outputs})

@@ -1,4 +1,4 @@
-"""KServe's runtime: a model for its server, and the server as a command.
+"""A runtime for KServe: a model for its server, and a command that starts the server.
 
 python -m anyrt.integrations.kserve --model_name faces --model_dir /mnt/models --threads 2
 """
@@ -25,30 +25,30 @@ FILES = ("model.plan", "model.onnx")
 
 
 class Model(kserve.Model):  # type: ignore[misc]
-    """Answers the protocol's version 2, and version 1 for models with one input, by a predictor."""
+    """Serves version 2 of the protocol, and version 1 for models with one input, with a predictor."""
 
     def __init__(self, name: str, predictor: Predictor) -> None:
         super().__init__(name)
         self._predictor = predictor
 
     def load(self) -> bool:
-        """Open the model. Raises what `Predictor` raises."""
+        """Open the model. Raises the errors of `Predictor`."""
         self._predictor.metadata()
         self.ready = True
         return self.ready
 
     def get_input_types(self) -> list[dict[str, object]]:
-        """Names, types and shapes of inputs, for the metadata of a model."""
+        """The names, types and shapes of the inputs, for the metadata of the model."""
         return _described(self._predictor.metadata().inputs)
 
     def get_output_types(self) -> list[dict[str, object]]:
-        """Names, types and shapes of outputs, for the metadata of a model."""
+        """The names, types and shapes of the outputs, for the metadata of the model."""
         return _described(self._predictor.metadata().outputs)
 
     async def predict(
         self, payload: Mapping[str, Any] | kserve.InferRequest, *_: object, **__: object
     ) -> dict[str, object] | kserve.InferResponse:
-        """All outputs. What does not fit the model is answered with status 400."""
+        """All outputs. The response to an invalid request has status 400."""
         try:
             results = await asyncio.to_thread(served, self._predictor, self._feeds(payload))
         except (AnyrtError, ValueError) as error:
@@ -64,7 +64,9 @@ class Model(kserve.Model):  # type: ignore[misc]
             return {tensor.name: tensor.as_numpy() for tensor in payload.inputs}
         ports = self._predictor.metadata().inputs
         if len(ports) != 1:
-            raise ArgumentError("AR304", self.name, f"{len(ports)} inputs", "version 2 of the protocol")
+            raise ArgumentError(
+                "AR304", self.name, f"{len(ports)} inputs", "one input, or version 2 of the protocol"
+            )
         return {ports[0].name: np.asarray(payload["instances"]).astype(client_dtype(ports[0]))}
 
 
@@ -79,12 +81,13 @@ def _encoded(name: str, array: Array, is_binary: bool) -> kserve.InferOutput:
 
 
 def main() -> None:
-    """Serve the model of a folder until a signal ends the server; options are KServe's, and `--threads`."""
+    """Serve the model of a folder until a signal stops the server. Options: those of KServe, and
+    `--threads`."""
     parser = argparse.ArgumentParser(parents=[kserve.model_server.parser])
+    parser.add_argument("--model_dir", type=Path, required=True, help="folder with model.plan or model.onnx")
     parser.add_argument(
-        "--model_dir", type=Path, required=True, help="a folder with model.plan or model.onnx"
+        "--threads", type=int, default=None, help="threads of one inference (default: those of the machine)"
     )
-    parser.add_argument("--threads", type=int, default=None, help="threads of a run")
     args = parser.parse_args()
     places = [args.model_dir / name for name in FILES if (args.model_dir / name).is_file()]
     if not places:

@@ -1,4 +1,4 @@
-"""MLServer's runtime: model-settings.json names this class as the implementation.
+"""A runtime for MLServer: model-settings.json names this class as the implementation.
 
 {"name": "faces", "implementation": "anyrt.integrations.mlserver.Runtime",
  "parameters": {"uri": "model.onnx", "extra": {"threads": 2}}}
@@ -21,12 +21,12 @@ from anyrt.onnx.session import Port
 
 
 class Runtime(MLModel):  # type: ignore[misc]
-    """A model that `parameters.uri` names, a file or a folder with model.onnx or model.plan.
+    """The model at `parameters.uri`: a file, or a folder with model.onnx or model.plan.
 
     `parameters.extra` has the options of `Predictor`: profiles, precision, threads, contexts."""
 
     async def load(self) -> bool:
-        """Open the model. Raises what `Predictor` raises."""
+        """Open the model. Raises the errors of `Predictor`."""
         place = await get_model_uri(self.settings, ["model.onnx", "model.plan"])
         options = (self.settings.parameters and self.settings.parameters.extra) or {}
         self._predictor = Predictor(place, **options)
@@ -35,7 +35,7 @@ class Runtime(MLModel):  # type: ignore[misc]
         return True
 
     async def predict(self, payload: InferenceRequest) -> InferenceResponse:
-        """The outputs that are asked for, or all. What does not fit the model is answered with status 400."""
+        """The requested outputs, by default all. The response to an invalid request has status 400."""
         try:
             feeds = {tensor.name: NumpyCodec.decode_input(tensor) for tensor in payload.inputs}
             results = await asyncio.to_thread(served, self._predictor, feeds)
@@ -48,7 +48,7 @@ class Runtime(MLModel):  # type: ignore[misc]
         )
 
     async def unload(self) -> bool:
-        """Release the engine once the running requests have ended."""
+        """Release the engine when all running requests are complete."""
         self._predictor.close()
         return True
 

@@ -1,4 +1,4 @@
-"""Ranks of MPI as a communicator: `anyrt[mpi]`, that is mpi4py, beside any MPI.
+"""Ranks of MPI as a communicator; needs `anyrt[mpi]`, which installs mpi4py, and an MPI library.
 
 ranks = MpiRanks()                                      # under mpiexec -n 2 python program.py
 total = exchange(ranks, Exchange(CollectiveOperation.ALL_REDUCE, ReduceOperation.SUM), x)
@@ -18,17 +18,18 @@ from anyrt.core.errors import ArgumentError, ResourceError
 from anyrt.runtime.collective import Bytes
 
 TEXT: Final = 32
-TOLD: Final = 64  # bytes of a text, and of how many bytes a piece has; what is behind is aligned
-SMALL: Final = 1024  # bytes of a piece that goes with its text
+TOLD: Final = 64  # bytes of a text and of the size of a piece; the data after them is aligned
+SMALL: Final = 1024  # maximum bytes of a piece that is sent with its text
 SPIN_SECONDS: Final = 0.002
-MEETING: Final = 0x6A72  # the tag of messages with which the members of a group find each other
+MEETING: Final = 0x6A72  # the tag of the messages that synchronise the members of a group
 
 
 class MpiRanks:
-    """The ranks of an MPI communicator, None: all. `seconds` is the longest that a call waits for others.
+    """The ranks of an MPI communicator (None: all ranks). `seconds`: maximum time that a call waits for other
+    ranks.
 
-    What is folded is folded here, in the order of ranks, so that results have the bits that `SharedRanks`
-    gives. A rank that ends takes all with it, as MPI does."""
+    This process reduces the arrays itself, in the order of ranks, so that results are bitwise equal to those
+    of `SharedRanks`. If a rank fails, all ranks end, as usual with MPI."""
 
     def __init__(
         self, world: MPI.Intracomm | None = None, seconds: float = 30.0, chunk: int = 1 << 20
@@ -43,7 +44,9 @@ class MpiRanks:
     def share(self, text: bytes, piece: Bytes, members: Sequence[int]) -> Sequence[Bytes]:
         """The pieces of all members; see Communicator."""
         if self._is_broken:
-            raise ResourceError("AR811", f"rank {self.rank}", "an exchange that failed", "none before")
+            raise ResourceError(
+                "AR811", f"rank {self.rank}", "an earlier exchange that failed", "no failed exchange"
+            )
         comm, count = self._of(tuple(members)), len(members)
         # Sizes may differ where ranks disagree, and MPI wants equal ones: texts go first, with room for few
         # bytes.
@@ -62,7 +65,7 @@ class MpiRanks:
         return list(pieces)
 
     def release(self, members: Sequence[int]) -> None:
-        """Pieces are copies."""
+        """Do nothing: pieces are copies."""
 
     def _gathered(self, comm: MPI.Intracomm, piece: Bytes, count: int) -> Bytes:
         pieces = np.empty((count, piece.size), np.uint8)
@@ -70,7 +73,7 @@ class MpiRanks:
         return pieces
 
     def _of(self, members: tuple[int, ...]) -> MPI.Intracomm:
-        """Their communicator, whose ranks are in this order; made by the members alone."""
+        """The communicator of the members, with ranks in this order; only the members create it."""
         group_comm = self._groups.get(members)
         if group_comm is None:
             self._meet(members)
@@ -79,7 +82,7 @@ class MpiRanks:
         return group_comm
 
     def _meet(self, members: tuple[int, ...]) -> None:
-        """Wait for all members, within the time limit, which the creation of a group does not have."""
+        """Wait for all members within the time limit, since the creation of a group has none."""
         name = np.frombuffer(sha256(repr(members).encode()).digest(), np.uint8)
         others = [m for m in members if m != self.rank]
         names = [np.empty_like(name) for _ in others]
@@ -91,14 +94,18 @@ class MpiRanks:
                 got = f"another group on rank {member}"
                 raise ArgumentError("AR304", f"rank {self.rank}", got, f"the group {list(members)}")
 
-    def _finish(self, *requests: Any) -> None:  # Any: mpi4py may be missing where types are checked
+    def _finish(self, *requests: Any) -> None:  # Any: mpi4py may be missing during type checks
         start = time.monotonic()
         while not MPI.Request.Testall(requests):
             waited = time.monotonic() - start
             if waited > self._seconds:
                 self._is_broken = True
-                got = f"no word of others in {self._seconds:g} s"
+                got = f"no message from other ranks in {self._seconds:g} s"
                 raise ResourceError(
-                    "AR811", f"rank {self.rank}", got, "all ranks", "start all, or wait longer"
+                    "AR811",
+                    f"rank {self.rank}",
+                    got,
+                    "all ranks",
+                    "start all ranks, or increase the time limit",
                 )
             time.sleep(0 if waited < SPIN_SECONDS else 0.0001)

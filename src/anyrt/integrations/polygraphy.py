@@ -1,4 +1,4 @@
-"""A loader and a runner for Polygraphy, which run models with AnyRT under its own name.
+"""A loader and a runner for Polygraphy, which execute models with AnyRT, under the name of AnyRT.
 
 from anyrt.integrations.polygraphy import AnyrtRunner, SessionFromModel
 
@@ -27,7 +27,7 @@ from anyrt.core.flags import strict
 from anyrt.onnx.parser import OnnxParser
 from anyrt.onnx.session import Session, network_of, refused
 
-# Names of element types that Polygraphy calls otherwise.
+# Names of element types that differ in Polygraphy.
 _NAMES: Final = {
     "FLOAT": "FLOAT32",
     "HALF": "FLOAT16",
@@ -39,7 +39,7 @@ _NAMES: Final = {
 
 
 class SessionFromModel(BaseLoader):  # type: ignore[misc]  # Polygraphy publishes no types
-    """Loads the session of an ONNX model or of a plan."""
+    """Loads the session of an ONNX model or a plan."""
 
     def __init__(
         self,
@@ -47,8 +47,8 @@ class SessionFromModel(BaseLoader):  # type: ignore[misc]  # Polygraphy publishe
         num_threads: int | None = None,
         checked: bool | None = None,
     ) -> None:
-        """`model`: a path, the bytes of a model, or a loader of one; `checked`: end the inference at an
-        out-of-bounds access."""
+        """`model`: a path, the bytes of a model, or a loader of either; `checked`: an out-of-bounds access of
+        a kernel is an error."""
         self._model = model
         self._num_threads = num_threads
         self._checked = checked
@@ -77,7 +77,7 @@ class SessionFromModel(BaseLoader):  # type: ignore[misc]  # Polygraphy publishe
 
 
 class AnyrtRunner(BaseRunner):  # type: ignore[misc]  # as above
-    """Runs a session of AnyRT."""
+    """Executes inferences in a session of AnyRT."""
 
     def __init__(self, session: Session | Callable[[], Session], name: str | None = None) -> None:
         super().__init__(name=name, prefix="anyrt-runner")
@@ -85,12 +85,12 @@ class AnyrtRunner(BaseRunner):  # type: ignore[misc]  # as above
 
     @util.check_called_by("activate")  # type: ignore[untyped-decorator]  # as above
     def activate_impl(self) -> None:
-        """Build or take the session."""
+        """Build the session, or use the given one."""
         self.session, _ = util.invoke_if_callable(self._source)
 
     @util.check_called_by("get_input_metadata")  # type: ignore[untyped-decorator]  # as above
     def get_input_metadata_impl(self) -> TensorMetadata:
-        """Names, types and shapes of the inputs."""
+        """The names, types and shapes of the inputs."""
         meta = TensorMetadata()
         for port in self.session.inputs:
             dtype = getattr(DataType, _NAMES.get(port.dtype.name, port.dtype.name))

@@ -13,7 +13,7 @@ HOME = "anyrt.integrations.polygraphy"
 
 
 def arg_groups() -> list[BaseArgs]:
-    """What Polygraphy's entry point `polygraphy.run.plugins` asks for."""
+    """The argument groups for Polygraphy's entry point `polygraphy.run.plugins`."""
     return [AnyrtSessionArgs(), AnyrtRunnerArgs()]
 
 
@@ -28,19 +28,19 @@ class AnyrtSessionArgs(BaseArgs):  # type: ignore[misc]  # Polygraphy publishes 
     """
 
     def add_parser_args_impl(self) -> None:
-        """The options."""
+        """Add the options."""
         add = self.group.add_argument
         add("--anyrt-threads", type=int, default=None, help="Number of threads of the engine")
-        help_ = "End the inference at an out-of-bounds access of a kernel"
+        help_ = "Report an out-of-bounds access of a kernel as an error"
         add("--anyrt-checked", action="store_true", default=None, help=help_)
 
     def parse_impl(self, args: argparse.Namespace) -> None:
-        """Their values."""
+        """Read the values of the options."""
         self.num_threads = args_util.get(args, "anyrt_threads")
         self.checked = args_util.get(args, "anyrt_checked")
 
     def add_to_script_impl(self, script: Script) -> object:
-        """A loader of the session, in the script."""
+        """Add a loader of the session to the script."""
         onnx, arguments = self.arg_groups[OnnxLoadArgs], self.arg_groups[ModelArgs]
         is_read_here = arguments.model_type == "engine" or not onnx.must_use_onnx_loader()
         model = arguments.path if is_read_here else onnx.add_to_script(script, serialize_model=True)
@@ -59,11 +59,11 @@ class AnyrtRunnerArgs(BaseRunnerArgs):  # type: ignore[misc]  # as above
     """
 
     def get_name_opt_impl(self) -> tuple[str, str]:
-        """The runner's name, and its option."""
+        """The name of the runner, and its option."""
         return "AnyRT", "anyrt"
 
     def add_to_script_impl(self, script: Script) -> None:
-        """The runner, in the script."""
+        """Add the runner to the script."""
         script.add_import(imports=["AnyrtRunner"], frm=HOME)
         session = self.arg_groups[AnyrtSessionArgs].add_to_script(script)
         script.add_runner(make_invocable("AnyrtRunner", session))

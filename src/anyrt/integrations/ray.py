@@ -1,4 +1,4 @@
-"""Ray Data over a predictor: rows of a dataset in batches, by a pool of actors.
+"""Ray Data over a predictor: a pool of actors computes the rows of a dataset in batches.
 
 predictor = Predictor("model.onnx", threads=1)
 dataset.map_batches(Rows, fn_constructor_args=(predictor,), concurrency=2, batch_size=64)
@@ -13,14 +13,14 @@ from anyrt.onnx.predictor import Predictor
 
 
 class Rows:
-    """What `map_batches` calls with columns as arrays: adds the model's outputs as columns.
+    """The class for `map_batches`, which adds the model's outputs as columns.
 
-    The model has an open first axis. Each actor opens the model once, when it begins."""
+    The first dimension of the model is dynamic. Each actor opens the model once, at its start."""
 
     def __init__(self, predictor: Predictor) -> None:
         self._columns = Columns(predictor)
         predictor.metadata()
 
     def __call__(self, batch: Mapping[str, Array]) -> dict[str, Array]:
-        """The columns, and those of outputs."""
+        """The columns of a batch and of the outputs, as arrays."""
         return {**batch, **self._columns(batch)}

@@ -18,7 +18,7 @@ from anyrt.integrations.columns import Array, Columns, rows, table_dtype
 from anyrt.onnx.predictor import Predictor
 from anyrt.onnx.session import Port
 
-# Spark has no unsigned types: the next larger signed one takes their place, int64 that of uint64.
+# Spark has no unsigned types: the next larger signed type replaces them, and int64 replaces uint64.
 TYPES: Final = {
     "bool": types.BooleanType(),
     "int8": types.ByteType(),
@@ -35,11 +35,12 @@ TYPES: Final = {
 
 
 def batch_udf(predictor: Predictor, batch_size: int = 64) -> Any:  # Any: Spark's function of columns
-    """A function of as many columns as the model has inputs, in the order of the inputs.
+    """A function with a column for each input of the model, in the order of the inputs.
 
-    A row of an input with one axis is a number, of others a list of all its numbers. With one output the
-    result is a column, with several a structure with a field for each. Each Python worker opens the model
-    once; the driver opens it, too, to learn its types. `batch_size`: most rows of a run."""
+    A row of an input with one axis is a number, of other inputs a flat list of numbers. With one output the
+    result is a column, with several outputs a structure with a field for each. Each Python worker opens the
+    model once; the driver opens it, too, to read its types. `batch_size`: maximum number of rows of an
+    inference."""
     columns = Columns(predictor)
     outputs = columns.outputs
     fields = [types.StructField(p.name, _type(p)) for p in outputs]
@@ -53,7 +54,7 @@ def batch_udf(predictor: Predictor, batch_size: int = 64) -> Any:  # Any: Spark'
 
 
 def _calls(columns: Columns) -> Callable[..., Array | dict[str, Array]]:
-    """What a worker calls with the columns of a batch."""
+    """The function that a worker calls with the columns of a batch."""
     names = [p.name for p in columns.inputs]
 
     def call(*arrays: Array) -> Array | dict[str, Array]:
@@ -61,7 +62,7 @@ def _calls(columns: Columns) -> Callable[..., Array | dict[str, Array]]:
         converted = {p.name: _signed(rows(p, results[p.name])) for p in columns.outputs}
         return converted if len(converted) > 1 else converted.popitem()[1]
 
-    # Spark counts parameters to tell one input of several columns from several inputs.
+    # Spark counts parameters to distinguish one input with several columns from several inputs.
     parameters = [Parameter(f"x{k}", Parameter.POSITIONAL_ONLY) for k in range(len(names))]
     call.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     return call

@@ -26,16 +26,17 @@ from anyrt.integrations.torch_engine import Refused, Run, engine_of
 from anyrt.integrations.torch_inputs import is_number, is_weight, with_constants, with_numbers
 from anyrt.integrations.torch_parts import parts_of
 
-# Any: tensors, and numbers where sizes are dynamic.
+# Any: tensors, and numbers for dynamic sizes.
 Values: TypeAlias = Sequence[Any]
-# Bytes that are looked at of each weight before each call.
+# Bytes of each weight that are compared before each call.
 SAMPLES: Final = 256
 _said: set[str] = set()
 
 
 def anyrt(graph: GraphModule, examples: Values, **options: object) -> Callable[..., Values]:
     """The backend that `torch.compile` calls for each graph; builds engines at the first call."""
-    # Building traces, and other threads may not call what is compiled then, unless PyTorch runs it as it is.
+    # A build traces the graph; other threads must not call compiled functions then, unless PyTorch executes
+    # them without compilation.
     torch._dynamo.config.error_on_nested_fx_trace = False
     return _Compiled(graph)
 
@@ -64,7 +65,7 @@ class _Compiled:
         return run(*(inputs[i] for i in self._open))
 
     def _runner(self, inputs: Values) -> Run:
-        """The function that runs the graph with these weights, built again if they changed."""
+        """The function that executes the graph with the current weights, built again if these changed."""
         seen = [_state(inputs[i]) for i in self._fixed]
         is_same = seen == self._seen and all(now.tobytes() == then for now, then in self._samples)
         if self._run is None or not is_same:
@@ -74,7 +75,7 @@ class _Compiled:
         return self._run
 
     def _build(self, inputs: Values) -> Run:
-        """The function that runs the graph with these weights."""
+        """Build the function that executes the graph with the current weights."""
         with torch.no_grad():
             frozen = with_constants(self._graph, inputs)
             left = {node.name for node in frozen.graph.find_nodes(op="placeholder")}
@@ -83,7 +84,7 @@ class _Compiled:
 
 
 def _built(graph: GraphModule, tensors: Values) -> Run:
-    """An engine, or engines and PyTorch if an operator is not supported."""
+    """An engine; if an operator is not supported, engines and parts in PyTorch."""
     try:
         return engine_of(graph, tensors)
     except Refused as refused:
@@ -97,19 +98,19 @@ def _wants_gradient(x: object) -> bool:
 
 
 def _state(x: torch.Tensor) -> tuple[int, float]:
-    """Another one after any change that PyTorch counts: tensors of inference mode have no count."""
+    """A value that differs after each change that PyTorch counts; tensors of inference mode have no count."""
     if x.dim() == 0:
         return 0, x.item()
     return x.data_ptr(), 0 if x.is_inference() else x._version
 
 
 def _sample(x: torch.Tensor) -> NDArray[np.uint8]:
-    """Some bytes of a weight, where they lie: PyTorch does not count what is done to `weight.data`."""
+    """Some bytes of a weight, without a copy: PyTorch does not count changes through `weight.data`."""
     storage = x.untyped_storage()
     flat: NDArray[np.uint8] = torch.empty(0, dtype=torch.uint8).set_(storage).numpy()
     last = sum((n - 1) * step for n, step in zip(x.shape, x.stride(), strict=True)) + 1
     start, nbytes = x.storage_offset() * x.itemsize, last * x.itemsize * bool(x.numel())
-    # An odd distance meets every byte of an element: some changes are of its exponent alone.
+    # An odd distance covers every byte position of an element: some changes affect only its exponent.
     return flat[start : start + nbytes : nbytes // SAMPLES | 1]
 
 

@@ -1,4 +1,4 @@
-"""A graph of PyTorch as an engine: exported, written as ONNX, built; and called with tensors.
+"""Builds an engine from a graph of PyTorch, through an export to ONNX, and calls it with tensors.
 
 run = engine_of(module, [x])
 (y,) = run(x)
@@ -36,7 +36,7 @@ from anyrt.onnx.session import network_of
 
 # Any: tensors in the order of the graph's inputs and outputs.
 Run: TypeAlias = Callable[..., Sequence[Any]]
-# PyTorch raises errors of many kinds for what it cannot export.
+# PyTorch raises errors of many kinds if an export fails.
 _FAILURES: Final = (
     ArithmeticError,
     AssertionError,
@@ -46,7 +46,7 @@ _FAILURES: Final = (
     TypeError,
     ValueError,
 )
-# Where the exporter tells of a node of ONNX what it was in PyTorch.
+# The metadata with the PyTorch operator of an ONNX node.
 _TOLD: Final = "pkg.torch.onnx.fx_node"
 _TARGET: Final = re.compile(r"target=torch\.ops\.([\w.]+)\]")
 _DTYPES: Final = {
@@ -73,20 +73,20 @@ class Refused(Exception):
 
 
 def engine_of(module: GraphModule, inputs: Sequence[torch.Tensor]) -> Run:
-    """The function that runs the graph on tensors of these types and ranks; raises Refused."""
+    """The function that executes the graph on tensors of these types and ranks; raises Refused."""
     with compile_lock:
         return _Engine(_plan(_model(lowered(module, inputs))))
 
 
 def lowered(module: GraphModule, inputs: Sequence[torch.Tensor]) -> ExportedProgram:
-    """The graph of operators that ONNX has, as far as those of PyTorch can be taken apart into such; raises
-    Refused where a graph is more than a function of tensors."""
+    """The graph with PyTorch's operators decomposed into operators of ONNX, as far as possible; raises
+    Refused if the graph is not a function of tensors."""
     if not all(isinstance(x, torch.Tensor) for x in inputs):
         raise Refused("the graph has numbers as inputs")
     held = [n.meta.get("example_value", n.meta.get("val")) for n in module.graph.find_nodes(op="placeholder")]
     shapes = tuple(_open_sizes(value) for value in held)
     try:
-        # Tracing changes settings that other threads trace with: PyTorch's compiler has a lock for it.
+        # Tracing changes settings that other threads use for tracing: PyTorch's compiler has a lock for it.
         with compile_lock, _quiet():
             program = torch.export.export(module, tuple(inputs), dynamic_shapes=shapes, strict=False)
             program = program.run_decompositions(_decompositions())
@@ -106,7 +106,7 @@ def _open_sizes(value: object) -> dict[int, object] | None:
 
 
 def is_open(size: int | torch.SymInt) -> bool:
-    """Whether a size may be another one at the next call; PyTorch settles some while it reads a graph."""
+    """Whether a size is dynamic; PyTorch fixes some sizes while it reads a graph."""
     return isinstance(size, torch.SymInt) and size.node.maybe_as_int() is None
 
 
@@ -123,7 +123,7 @@ def _decompositions() -> dict[Any, Callable[..., object]]:  # Any: PyTorch's ope
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without what exporters say of themselves: of libraries that nobody asked for, and of their future."""
+    """Suppress warnings of exporters about optional libraries and deprecations."""
     loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
@@ -146,27 +146,27 @@ def _model(program: ExportedProgram) -> ModelProto:
             model = torch.onnx.export(program, dynamo=True, verbose=False)
     except torch.onnx.OnnxExporterError as error:
         raise Refused(f"the graph cannot be converted to ONNX ({_first_line(error)})") from error
-    assert model is not None, "it is written to no file"
+    assert model is not None, "the export returns a model if no file is given"
     proto: ModelProto = model.model_proto
     return proto
 
 
 def _without_onnx(graph: GraphModule) -> frozenset[str]:
-    """Operators that ONNX lacks, or that draw random numbers, for which PyTorch has a generator."""
+    """Operators that ONNX lacks, or that draw random numbers, which PyTorch's generator must supply."""
     called = [n for n in graph.graph.nodes if isinstance(n.target, torch._ops.OpOverload)]
     has = _registry().is_registered
     return frozenset(str(n.target) for n in called if not has(n.target) or _draws(n))
 
 
 def _draws(node: Node) -> bool:
-    """Whether an operator draws random numbers; attention has the tag, but does it only for dropout."""
+    """Whether an operator draws random numbers; attention has the tag, but draws them only for dropout."""
     if node.target is torch.ops.aten.scaled_dot_product_attention.default:
         return bool(node.kwargs.get("dropout_p", node.args[4] if len(node.args) > 4 else 0.0))
     return torch.Tag.nondeterministic_seeded in node.target.tags
 
 
 def _plan(model: ModelProto) -> anyrt.IHostMemory:
-    """The built model; raises Refused with the PyTorch operators that the parser rejects."""
+    """Build the model; raises Refused with the PyTorch operators that the parser rejects."""
     logger = anyrt.Logger(anyrt.Logger.INTERNAL_ERROR)
     builder = anyrt.Builder(logger)
     network = network_of(builder)
@@ -195,7 +195,7 @@ def _first_line(error: Exception) -> str:
 
 
 class _Engine:
-    """An engine called with tensors, and the context that runs it; one call at a time."""
+    """An engine with a context, which is called with tensors; one call at a time."""
 
     def __init__(self, plan: anyrt.IHostMemory) -> None:
         engine = anyrt.Runtime(anyrt.Logger(anyrt.Logger.ERROR)).deserialize_cuda_engine(plan)
@@ -203,7 +203,7 @@ class _Engine:
         inputs = {n for n in names if engine.get_tensor_mode(n) is anyrt.TensorIOMode.INPUT}
         self._inputs = [n for n in names if n in inputs]
         self._outputs = [(n, _TORCH[engine.get_tensor_dtype(n)]) for n in names if n not in inputs]
-        # Open sizes have no largest values, for which memory could be kept.
+        # Dynamic sizes have no maximum for which memory could be reserved.
         self._context = engine.create_execution_context(anyrt.ExecutionContextAllocationStrategy.USER_MANAGED)
         self._memory = _EMPTY
         self._lock = threading.Lock()
@@ -239,12 +239,12 @@ class _Output(anyrt.IOutputAllocator):
         self._shape: tuple[int, ...] = ()
 
     def reallocate_output(self, tensor_name: str, memory: int, size: int, alignment: int) -> int:
-        """New memory for each run: the tensor of the last one may be in use."""
+        """Allocate new memory for each inference: the tensor of the last one may be in use."""
         self._memory = torch.empty(size, dtype=torch.uint8)
         return int(self._memory.data_ptr())
 
     def notify_shape(self, tensor_name: str, shape: Sequence[int]) -> None:
-        """The shape of the output."""
+        """Receive the shape of the output."""
         self._shape = tuple(shape)
 
     def tensor(self) -> torch.Tensor:

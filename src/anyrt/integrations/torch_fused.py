@@ -1,6 +1,6 @@
-"""Operators into which PyTorch fuses its own layers for inference, taken apart into such as ONNX has.
+"""Decomposes operators into which PyTorch fuses its layers for inference to operators that ONNX has.
 
-`nn.TransformerEncoderLayer` and `nn.MultiheadAttention` call them in place of what they are made of.
+`nn.TransformerEncoderLayer` and `nn.MultiheadAttention` call these fused operators.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-# Any: PyTorch's operators and tensors, which are not installed where types are checked.
+# Any: PyTorch's operators and tensors; PyTorch is not installed during type checks.
 
 
 def _attention(
@@ -29,14 +29,14 @@ def _attention(
     average_attn_weights: bool = True,
     mask_type: int | None = None,
 ) -> tuple[Any, Any]:
-    """Attention of a tensor to itself; the weights, too, where they are needed."""
+    """Self-attention; also returns the weights if they are needed."""
     batch, length, _ = query.shape
     qkv = F.linear(query, qkv_weight, qkv_bias).view(batch, length, 3, num_head, embed_dim // num_head)
     q, k, v = qkv.permute(2, 0, 3, 1, 4)
     scores = (q * (embed_dim // num_head) ** -0.5) @ k.transpose(-2, -1)
     if mask is not None:
         hidden = mask.to(torch.bool)
-        if mask_type == 1:  # of the keys of each element of the batch
+        if mask_type == 1:  # a mask of the keys of each batch element
             hidden = hidden[:, None, None, :]
         scores = scores.masked_fill(hidden, float("-inf"))
     weights = scores.softmax(-1)
@@ -68,7 +68,7 @@ def _encoder_layer(
     mask: Any = None,
     mask_type: int | None = None,
 ) -> Any:
-    """A layer of a transformer's encoder."""
+    """A layer of a transformer encoder."""
     qkv, proj = (qkv_weight, qkv_bias), (proj_weight, proj_bias)
     first, second = (norm_weight_1, norm_bias_1, eps), (norm_weight_2, norm_bias_2, eps)
 

@@ -1,7 +1,7 @@
-"""The inputs and outputs of a graph that PyTorch's compiler hands on: which of them are tensors.
+"""Reduces the inputs and outputs of a graph of PyTorch's compiler to tensors.
 
-Of the other inputs, weights become constants, settings of modules numbers, and sizes are asked of the tensors
-that have them. Of the outputs, numbers are computed in PyTorch.
+Weights become constants and settings of modules become numbers. Sizes are read from the tensors that have
+them. PyTorch computes the outputs that are numbers.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ def is_weight(node: Node) -> bool:
 
 
 def is_number(node: Node) -> bool:
-    """Whether an input is a number that stands in a tensor, and is taken out again wherever it is used."""
+    """Whether an input is a number in a tensor, which all uses convert back to a number."""
     value = node.meta.get("example_value")
     is_scalar = isinstance(value, torch.Tensor) and value.dim() == 0 and not node.meta.get("tensor_dict")
     return is_scalar and all(user.target == "item" for user in node.users)
 
 
 def with_constants(graph: GraphModule, inputs: Sequence[Any]) -> GraphModule:  # Any: tensors and sizes
-    """The graph as a function of the tensors that a call gives, with what `inputs` has for the others."""
+    """The graph as a function of the tensors of a call, with the other inputs replaced by those in
+    `inputs`."""
     out = GraphModule(graph, copy.deepcopy(graph.graph))
     nodes = list(out.graph.find_nodes(op="placeholder"))
     sizes = _sizes(nodes)
@@ -51,7 +52,8 @@ def with_constants(graph: GraphModule, inputs: Sequence[Any]) -> GraphModule:  #
 
 
 def with_numbers(graph: GraphModule, built: Callable[[GraphModule], Run]) -> Run:
-    """What runs a graph: what is `built` of its outputs that are tensors, and PyTorch for numbers."""
+    """The function that executes a graph: `built` computes outputs that are tensors, PyTorch computes
+    numbers."""
     (output,) = graph.graph.find_nodes(op="output")
     places = [i for i, x in enumerate(output.args[0]) if not _is_tensor(x)]
     if not places:
@@ -69,7 +71,7 @@ def with_numbers(graph: GraphModule, built: Callable[[GraphModule], Run]) -> Run
 
 
 def _only(graph: GraphModule, places: Sequence[int]) -> GraphModule:
-    """The graph with some of its outputs, and what these need."""
+    """The part of the graph that computes the outputs at `places`."""
     out = GraphModule(graph, copy.deepcopy(graph.graph))
     (output,) = out.graph.find_nodes(op="output")
     output.args = (tuple(output.args[0][i] for i in places),)
@@ -90,7 +92,7 @@ def _is_argument(node: Node) -> bool:
 
 
 def _sizes(nodes: Sequence[Node]) -> dict[str, tuple[Node, int]]:
-    """Where each open size can be asked for: a tensor and its axis."""
+    """For each dynamic size, a tensor and an axis from which it can be read."""
     tensors = [node for node in nodes if _is_argument(node)]
     return {
         str(n): (node, axis)
@@ -101,14 +103,15 @@ def _sizes(nodes: Sequence[Node]) -> dict[str, tuple[Node, int]]:
 
 
 def _ask(graph: Graph, node: Node, sizes: dict[str, tuple[Node, int]]) -> None:
-    """Take a size from the tensor that has it; one that none has stays an input, which is refused later."""
+    """Replace a size by that of a tensor; a size that no tensor has stays an input, which is rejected
+    later."""
     asked = sizes.get(str(node.meta.get("example_value")))
     if asked is not None:
         node.replace_all_uses_with(graph.call_function(torch.ops.aten.sym_size.int, asked))
 
 
 def _put(node: Node, number: float) -> None:
-    """The number itself in the place of what takes it out of its tensor."""
+    """Replace the operators that read a number from its tensor by the number."""
     for taken in list(node.users):
         for user in list(taken.users):
             user.args = map_arg(user.args, lambda n, taken=taken: number if n is taken else n)

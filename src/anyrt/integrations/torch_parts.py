@@ -1,4 +1,4 @@
-"""A graph of PyTorch in parts: engines for what they can do, PyTorch for what is left."""
+"""Splits a graph of PyTorch into engines for supported operators, and parts in PyTorch for the others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ Say = Callable[[str], None]
 
 
 def parts_of(module: GraphModule, inputs: Sequence[torch.Tensor], refused: Refused, say: Say) -> Run:
-    """What runs the graph, with engines around the operators that are to blame; in PyTorch if none is."""
+    """The function that executes the graph, with engines around the unsupported operators. If there are none,
+    the whole graph stays in PyTorch."""
     if not refused.operators:
         return _run_of(module)
     graph = lowered(module, inputs).module(check_guards=False)
@@ -33,19 +34,19 @@ def _run_of(module: torch.nn.Module) -> Run:
     return run
 
 
-class _Supported(OperatorSupportBase):  # type: ignore[misc]  # PyTorch is not installed where types are checked
-    """Every operator but those that are to blame."""
+class _Supported(OperatorSupportBase):  # type: ignore[misc]  # PyTorch is not installed during type checks
+    """Accepts every operator except the unsupported ones."""
 
     def __init__(self, blamed: frozenset[str]) -> None:
         self._blamed = blamed
 
     def is_node_supported(self, submodules: Mapping[str, torch.nn.Module], node: Node) -> bool:
-        """Whether an engine may have the node."""
+        """Whether an engine may compute the node."""
         return node.op == "call_function" and str(node.target) not in self._blamed
 
 
 class _Part(torch.nn.Module):  # type: ignore[misc]  # as above
-    """A part of a graph, which becomes an engine when it is first called."""
+    """A part of a graph, from which the first call builds an engine."""
 
     def __init__(self, part: GraphModule, say: Say) -> None:
         super().__init__()
@@ -55,7 +56,7 @@ class _Part(torch.nn.Module):  # type: ignore[misc]  # as above
         (output,) = part.graph.find_nodes(op="output")
         self._gives_one = isinstance(output.args[0], Node)
 
-    def forward(self, *inputs: Any) -> Any:  # Any: tensors, and numbers where sizes are open
+    def forward(self, *inputs: Any) -> Any:  # Any: tensors, and numbers for dynamic sizes
         if self._run is None:
             try:
                 run = engine_of(self._part, inputs)
