@@ -78,7 +78,7 @@ def test_a_truncated_timing_cache_is_reported_once_and_rewritten(model, content,
 def test_a_timing_cache_that_is_a_fifo_is_rejected(model, tmp_path, capsys):
     os.mkfifo(tmp_path / "fifo")
     assert execute((model, f"--timingCacheFile={tmp_path / 'fifo'}", "--skipInference"), "trtexec") == 1
-    message = "fifo: got mode prw-r--r--, wanted a regular file; give the path of a file\n"
+    message = "fifo: got mode prw-r--r--, wanted a regular file; pass the path of a file\n"
     assert message in capsys.readouterr().err
 
 
@@ -86,7 +86,7 @@ def test_a_calibration_cache_that_is_a_fifo_is_rejected(model, tmp_path, capsys)
     os.mkfifo(tmp_path / "fifo")
     words = ("--int8", f"--calib={tmp_path / 'fifo'}", "--skipInference")
     assert execute((model, *words), "trtexec") == 1
-    message = "fifo: got mode prw-r--r--, wanted a regular file; give the path of a file\n"
+    message = "fifo: got mode prw-r--r--, wanted a regular file; pass the path of a file\n"
     assert message in capsys.readouterr().err
 
 

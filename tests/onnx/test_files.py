@@ -68,7 +68,7 @@ FILES = {
     "absent": (lambda path: path.with_name("none"), "No such file or directory|no file"),
     "device": (
         lambda path: path.parent / "dev",
-        "mode crw.*, wanted a regular file|a link out of the folder",
+        "mode crw.*, wanted a regular file|a link to a file outside the folder",
     ),
 }
 
@@ -96,7 +96,7 @@ def test_a_plan_that_is_no_file_is_rejected_with_a_code(odd):
         load(path)
     assert error.value.code == ("AR604" if "mode" in str(error.value) else "AR304")
     assert len(str(error.value)) < 1000
-    assert str(error.value).endswith(("; look at the path", "; give the path of a file"))
+    assert str(error.value).endswith(("; check the path", "; pass the path of a file"))
 
 
 def test_a_plan_at_a_path_with_a_nul_is_rejected_with_a_code():
@@ -140,7 +140,7 @@ def test_weights_elsewhere_of_another_length_are_rejected(length, tmp_path):
     onnx.save(wrong, tmp_path / "m.onnx")
     (tmp_path / "w.bin").write_bytes(W.tobytes())
     (problem,) = problems(tmp_path / "m.onnx")
-    assert problem.startswith(f"[AR417] initializer w: got {length} bytes, wanted {W.nbytes} for")
+    assert problem.startswith(f"[AR417] initializer w: got {length} bytes, wanted {W.nbytes} bytes for")
 
 
 def test_the_location_of_a_models_own_bytes_cannot_be_guessed(tmp_path):

@@ -35,7 +35,7 @@ def test_data_choose_among_tensors_of_one_shape(at, expected):
 
 def test_a_position_outside_is_reported():
     text = f"{THREE} => (float[2, 2] y) <int64 at = {{3}}> {AT}"
-    with pytest.raises(AnyrtError, match=r"AR304.*position 3, wanted one of 3 tensors"):
+    with pytest.raises(AnyrtError, match=r"AR304.*position 3, wanted a position in a sequence of 3"):
         run(text, a=A, b=B, c=C)
 
 
@@ -105,7 +105,7 @@ def test_a_sequence_that_grows_for_a_dynamic_number_of_iterations_is_reported():
         s = Loop (n, , e) <body = b (int64 i, bool c, seq(float[2, 2]) q) => (bool d, seq(float[2, 2]) t)
             { d = Identity(c)  t = SequenceInsert(q, a) }>
         y = ConcatFromSequence <axis = 0> (s) }"""
-    with pytest.raises(AnyrtError, match=r"AR901.*sequences or optionals that turns pass on"):
+    with pytest.raises(AnyrtError, match=r"AR901.*sequences or optionals that iterations pass on"):
         run(text, a=A, n=np.array(3))
 
 

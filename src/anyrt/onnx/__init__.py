@@ -1,4 +1,4 @@
-"""ONNX models: read, and described as networks layer by layer.
+"""Reads ONNX models and adds their layers to networks.
 
 parser = anyrt.OnnxParser(network, logger)
 parser.parse_from_file("model.onnx")

@@ -1,4 +1,4 @@
-"""AnyRT as a backend of ONNX: what `onnx.backend` tests, and programs that take any backend, call.
+"""AnyRT as a backend of ONNX, for the tests of `onnx.backend` and for programs that accept any backend.
 
 rep = anyrt.onnx.backend.prepare(model)
 (y,) = rep.run([x])
@@ -19,7 +19,7 @@ from anyrt.ops._record import Array
 
 
 class Prepared:
-    """A model that is ready to run."""
+    """A built model."""
 
     def __init__(self, model: ModelProto) -> None:
         logger = Logger(Severity.INTERNAL_ERROR)
@@ -29,7 +29,7 @@ class Prepared:
         self._outputs = [v.name for v in model.graph.output]
 
     def run(self, inputs: Sequence[object] | Mapping[str, object]) -> tuple[Array, ...]:
-        """The outputs in the model's order, for inputs in order or by name."""
+        """The outputs in the order of the model; inputs are passed in order or by name."""
         if not isinstance(inputs, Mapping):
             inputs = dict(zip((p.name for p in self.session.inputs), inputs, strict=True))
         results = self.session.run(inputs)
@@ -37,17 +37,17 @@ class Prepared:
 
 
 def prepare(model: ModelProto, device: str = "CPU") -> Prepared:
-    """The model, built; raises what `anyrt.load` raises."""
+    """Build a model; raises the errors of `anyrt.load`."""
     return Prepared(model)
 
 
 def run_model(
     model: ModelProto, inputs: Sequence[object] | Mapping[str, object], device: str = "CPU"
 ) -> tuple[Array, ...]:
-    """`prepare` and `run`."""
+    """Build a model and execute one inference: `prepare`, then `run`."""
     return prepare(model, device).run(inputs)
 
 
 def supports_device(device: str) -> bool:
-    """Whether it runs there."""
+    """Whether AnyRT supports a device: only the CPU."""
     return device.partition(":")[0] == "CPU"

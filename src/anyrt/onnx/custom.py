@@ -1,11 +1,11 @@
-"""Operators that a program describes itself, in place of those that a model names and nothing here describes.
+"""Operators that a program implements with NumPy, for operators of models that AnyRT does not support.
 
 @anyrt.op("my.domain::Swish6")
 def swish6(x, beta=1.0):
     return x * np.minimum(np.maximum(x * beta + 3, 0), 6) / 6
 
-The function is called while the model is parsed, with the node's inputs, and its attributes by name. Its
-arrays have no elements yet: what NumPy's functions make of them becomes layers, which fuse like all others.
+The parser calls the function with the inputs of the node, and its attributes by name. The arrays have no
+elements yet: NumPy functions of them add layers, which fuse like all others.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ BINARY: dict[str, E] = {
     "logical_or": E.OR,
     "logical_xor": E.XOR,
 }
-# What a function does wrong that is not written for arrays without elements.
+# Errors of functions that are not written for arrays without elements.
 MISTAKES = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RuntimeError)
 FOLDS = {
     "sum": R.SUM,
@@ -112,7 +112,7 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
 
     def astype(self, dtype: object) -> Traced:
         """The elements in another type."""
-        return Traced(self.node, self.tensor.cast(from_numpy(np.dtype(dtype))))  # type: ignore[call-overload]  # judged there
+        return Traced(self.node, self.tensor.cast(from_numpy(np.dtype(dtype))))  # type: ignore[call-overload]  # checked there
 
     def sum(self, axis: Axes = None, keepdims: bool = False) -> Traced:
         """The sum over axes."""
@@ -123,11 +123,11 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
         return self._folded("mean", axis, keepdims)
 
     def max(self, axis: Axes = None, keepdims: bool = False) -> Traced:
-        """The greatest over axes."""
+        """The maximum over axes."""
         return self._folded("max", axis, keepdims)
 
     def min(self, axis: Axes = None, keepdims: bool = False) -> Traced:
-        """The least over axes."""
+        """The minimum over axes."""
         return self._folded("min", axis, keepdims)
 
     def _folded(self, name: str, axis: Axes, keepdims: bool) -> Traced:
@@ -150,14 +150,14 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
             if name in ("less_equal", "greater_equal"):
                 swapped = BINARY["greater" if name == "less_equal" else "less"]
                 return Traced(self.node, ~self.node.binary(swapped, *inputs))
-        raise self.node.unsupported(f"numpy.{name}", "write it with other functions of NumPy")
+        raise self.node.unsupported(f"numpy.{name}", "use other NumPy functions")
 
     def __array_function__(
         self,
         function: Callable[..., object],
         kinds: object,
         args: Any,
-        named: Any,  # Any: of NumPy's protocol
+        named: Any,  # Any: as in NumPy's protocol
     ) -> Traced:
         name = function.__name__
         if name in FOLDS:
@@ -174,14 +174,16 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
             rest = (*args[1:], *named.values())
             flat = rest[0] if rest and isinstance(rest[0], Sequence) else rest
             return getattr(args[0], name)(*flat)  # type: ignore[no-any-return]  # one of the methods above
-        raise self.node.unsupported(f"numpy.{name}", "write it with other functions of NumPy")
+        raise self.node.unsupported(f"numpy.{name}", "use other NumPy functions")
 
     def _tensor(self, x: object) -> Tensor:
         if isinstance(x, Traced):
             return x.tensor
         array = np.asarray(x)
         kind = self.tensor.dtype if array.dtype.kind in "iuf" and array.ndim == 0 else from_numpy(array.dtype)
-        if kind is DataType.DOUBLE and self.tensor.dtype is not kind:  # what NumPy makes of a list of numbers
+        if (
+            kind is DataType.DOUBLE and self.tensor.dtype is not kind
+        ):  # the conversion of NumPy for a list of numbers
             kind = DataType.FLOAT
         return self.node.constant(array, kind)
 
@@ -193,11 +195,12 @@ def _others(node: Node, name: str, x: Tensor) -> Tensor:
 
 
 def op(name: str) -> Callable[[F], F]:
-    """Describe the operator `domain::Name` by the decorated function, in models that are parsed from now on.
+    """Implement the operator `domain::Name` with the decorated function, in models that are parsed
+    afterwards.
 
-    The function takes the inputs of a node as arrays, and its attributes as named arguments; it gives an
-    array, or a tuple of them. It may use operators and the functions of NumPy that layers can follow; others
-    are NotSupportedError (AR901) of the node. ArgumentError AR304 for a name that is no text."""
+    The function receives the inputs of a node as arrays, and its attributes as named arguments. It returns an
+    array or a tuple of arrays. It may use operators and the NumPy functions that have a layer; others raise
+    NotSupportedError (AR901) for the node. ArgumentError AR304 for a name that is not text."""
     if not isinstance(name, str) or not name.rpartition("::")[2]:
         raise ArgumentError("AR304", "anyrt.op", repr(name), '"domain::Name"')
     domain, _, kind = name.rpartition("::")

@@ -1,4 +1,4 @@
-"""A model becomes layers of a network.
+"""Adds the layers of a model to a network.
 
 walk = describe(model, network)
 walk.failures
@@ -24,7 +24,7 @@ from anyrt.onnx.model import Model, signature
 
 
 def describe(model: Model, network: INetworkDefinition) -> Walk:
-    """The layers of all nodes, with inputs and marked outputs; what is wrong is in `failures`."""
+    """Add the layers of all nodes, the inputs and the marked outputs; `failures` has the problems."""
     importers.load()
     walk = Walk(network, model.reader, model.opsets, model.functions)
     for index, node in model.unknown():
@@ -82,7 +82,7 @@ def _outputs(model: Model, walk: Walk, scope: Scope) -> None:
                     value.name,
                     "a sequence as an output",
                     "a tensor",
-                    "output the elements as tensors",
+                    "return the elements as tensors",
                 )
             _mark(walk.network, held, value.name)
         except AnyrtError as error:
@@ -90,7 +90,7 @@ def _outputs(model: Model, walk: Walk, scope: Scope) -> None:
 
 
 def _mark(network: INetworkDefinition, tensor: ITensor, name: str) -> None:
-    """Make `tensor` an output of this name: a copy of it where it has another one already."""
+    """Mark `tensor` as an output with this name; if it has another name already, mark a copy."""
     kind, rank = network._ends.get(tensor.dtype), state_of(tensor).rank
     if kind is not None:
         if tensor.name == name and not tensor.is_network_input:

@@ -1,4 +1,4 @@
-"""What the parser says of a problem.
+"""The problems that the parser reports.
 
 error = parser.get_error(0)
 error.node(), error.node_operator(), error.code()       # 3, "Conv", ErrorCode.INVALID_GRAPH
@@ -26,7 +26,7 @@ _BY_CODE = {"AR416": ErrorCode.MODEL_DESERIALIZE_FAILED, "AR418": ErrorCode.INVA
 
 @fold
 class ParserError:
-    """One problem that the parser met; made by the parser."""
+    """One problem of a model; created by the parser."""
 
     __slots__ = ("_failure", "_file", "_line", "_path")
 
@@ -36,16 +36,16 @@ class ParserError:
         self._file, self._line = _place(failure.error)
 
     def code(self) -> ErrorCode:
-        """What sort of problem it is."""
+        """The kind of problem."""
         error = self._failure.error
         return _BY_CODE.get(error.code, _BY_KIND.get(error.kind, ErrorCode.INTERNAL_ERROR))
 
     def desc(self) -> str:
-        """The problem in words: where, got, wanted, what to do."""
+        """The text of the problem: place, got, wanted, cure."""
         return str(self._failure.error)
 
     def file(self) -> str:
-        """The file of this library that found it."""
+        """The file of AnyRT that raised the error."""
         return self._file
 
     def line(self) -> int:
@@ -53,11 +53,11 @@ class ParserError:
         return self._line
 
     def func(self) -> str:
-        """The model's file, where it was read from one; else the operator."""
+        """The file of the model, if it was read from a file; otherwise the operator."""
         return self._path or self._failure.op
 
     def node(self) -> int:
-        """The index of the node in the graph; -1 where it is none's."""
+        """The index of the node in the graph; -1 if the problem belongs to no node."""
         return self._failure.index
 
     def node_name(self) -> str:
@@ -73,11 +73,11 @@ class ParserError:
         return list(self._failure.stack)
 
     def local_function_stack_size(self) -> int:
-        """How many functions and graphs are around the node."""
+        """The number of functions and graphs around the node."""
         return len(self._failure.stack)
 
     def __str__(self) -> str:
-        """The file, the node with what is around it, and `desc()`."""
+        """The file, the node with the functions and graphs around it, and `desc()`."""
         fail, around = self._failure, "".join(f", in {name}" for name in reversed(self._failure.stack))
         what = f"node {fail.index} [{fail.op}] {fail.name}{around}: " if fail.op else ""
         return f"{self._path}{': ' if self._path else ''}{what}{fail.error}"
@@ -88,7 +88,7 @@ class ParserError:
 
 
 def _place(error: AnyrtError) -> tuple[str, int]:
-    """File and line where the error was raised."""
+    """The file and line that raised the error."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

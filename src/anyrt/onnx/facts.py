@@ -1,4 +1,4 @@
-"""What an ONNX model holds, without describing it as a network: for `anyrt inspect`."""
+"""The content of an ONNX model for `anyrt inspect`, without parsing it to a network."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from anyrt.plan.json import Json
 
 
 def facts_of(path: Path) -> dict[str, Json]:
-    """Who made it, versions, inputs, outputs, operators with how often they occur, and weights by type."""
+    """The producer, versions, inputs, outputs, numbers of operators, and numbers of weights by type."""
     model = read(mapped(path), path.absolute().parent)
     graph = model.proto.graph
     operators = Counter("::".join(filter(None, key(node))) for node in graph.node)

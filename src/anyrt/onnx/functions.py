@@ -1,4 +1,4 @@
-"""Operators that are functions of others: those of a model, and those that ONNX defines so.
+"""Operators that are functions of other operators: those of a model, and those that ONNX defines so.
 
 >>> function_of(helper.make_node("HardSwish", ["x"], ["y"]), (None,), 22).node[0].op_type
 'HardSigmoid'
@@ -16,11 +16,11 @@ from anyrt.onnx.node import Held
 from anyrt.onnx.weights import NUMBERS
 
 Key: TypeAlias = tuple[str, str]  # domain and operator
-LONGEST = 64  # letters of a name in messages
+LONGEST = 64  # maximum characters of a name in messages
 
 
 class Schema(Protocol):
-    """What ONNX's stubs leave out of the schema of an operator."""
+    """The members of an operator's schema that ONNX's stubs lack."""
 
     has_function: bool
     has_context_dependent_function: bool
@@ -47,7 +47,8 @@ def is_function(name: Key, version: int) -> bool:
 
 
 def function_of(node: NodeProto, held: Sequence[Held], version: int) -> FunctionProto | None:
-    """The function that ONNX defines an operator as, for operands of these types; None: it is none."""
+    """The function with which ONNX defines an operator, for operands of these types; None if there is
+    none."""
     schema = _schema(key(node), version)
     if schema is None:
         return None
@@ -62,7 +63,7 @@ def function_of(node: NodeProto, held: Sequence[Held], version: int) -> Function
     function = FunctionProto()
     function.ParseFromString(body)
     present = {a.name for a in function.attribute_proto}
-    for name, attribute in schema.attributes.items():  # what the node leaves out has the schema's value
+    for name, attribute in schema.attributes.items():  # omitted attributes have the value of the schema
         if name not in present and attribute.default_value.name:
             function.attribute_proto.append(attribute.default_value)
     return function
@@ -80,7 +81,7 @@ def _schema(name: Key, version: int) -> Schema | None:
 
 
 def _type(held: Held) -> TypeProto:
-    """The type as ONNX writes it; empty for an input that is left out."""
+    """The type as in ONNX; empty for an omitted input."""
     if isinstance(held, ITensor):
         sizes = [None if d < 0 else d for d in held.shape]
         return helper.make_tensor_type_proto(NUMBERS[held.dtype], sizes)
@@ -88,7 +89,7 @@ def _type(held: Held) -> TypeProto:
 
 
 def bound(node: NodeProto, call: NodeProto, function: FunctionProto) -> NodeProto:
-    """A node of a function's body, with the attributes of the call in place of their names."""
+    """A node of a function's body, with references to attributes replaced by the attributes of the call."""
     if not any(True for _ in _references(node)):
         return node
     attributes = {a.name: a for a in (*function.attribute_proto, *call.attribute)}

@@ -41,14 +41,14 @@ from anyrt.onnx.node import (
 from anyrt.onnx.weights import Reader, data_type, to_weights
 from anyrt.ops._record import Array
 
-DEEPEST = 60  # functions and graphs inside one another; a function that calls itself has no end
-MOST = 1 << 16  # nodes of functions and inner graphs, each time that they are described
-MOST_REPORTED = 1000  # problems of a model; others are counted
+DEEPEST = 60  # nested functions and graphs; a function that calls itself would not end
+MOST = 1 << 16  # nodes of functions and inner graphs, counted for each expansion
+MOST_REPORTED = 1000  # reported problems of a model; others are counted
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A problem: its cause, the node where it is, and the functions around that, outermost first."""
+    """A problem: its error, its node, and the functions around the node, outermost first."""
 
     error: AnyrtError
     index: int = -1
@@ -57,7 +57,7 @@ class Failure:
     stack: tuple[str, ...] = ()
 
     def placed(self) -> AnyrtError:
-        """The error, naming the node unless the name of its place does."""
+        """The error with the name of the node, unless its place has the name already."""
         error = self.error
         if not self.op or self.name in error.where or self.op in error.where:
             return error
@@ -65,12 +65,16 @@ class Failure:
 
 
 UNREPORTED = GraphError(
-    "AR417", "the model", f"more than {MOST_REPORTED} problems", "no problems", "correct the first ones"
+    "AR417",
+    "the model",
+    f"more than {MOST_REPORTED} problems",
+    "no problems",
+    "correct the reported problems first",
 )
 
 
 class Scope:
-    """What names stand for: in a graph, and in those around it; tensors of these pass `border`."""
+    """The values of names in a graph and in the graphs around it; tensors of the latter pass `border`."""
 
     def __init__(self, outer: Scope | None = None, border: Border | None = None) -> None:
         self.outer = outer
@@ -79,40 +83,40 @@ class Scope:
         self.failed: set[str] = set()
 
     def find(self, name: str) -> Held:
-        """What a name stands for, as nodes read it; None for the empty name, which leaves an input out.
-        Raises ShapeError AR123 for a tensor whose rank a run decides: layers are built for one rank."""
+        """The value of a name as an input of a node; None for the empty name, an omitted input. Raises
+        ShapeError AR123 for a tensor with a data-dependent rank: a layer is built for one rank."""
         held = self.end(name)
         if isinstance(held, ITensor) and state_of(held).rank is not None:
-            got, wanted = "a tensor whose rank a run decides", "one rank, or an output of the model"
-            do = "reshape what one branch of its If gives, or fix what the condition depends on"
+            got, wanted = "a tensor with a data-dependent rank", "a fixed rank, or an output of the model"
+            do = "reshape the output of one branch of its If, or make the condition constant"
             raise ShapeError("AR123", name, got, wanted, do)
         return held
 
     def end(self, name: str) -> Held:
-        """What a name stands for as a result of the graph."""
+        """The value of a name as a result of the graph."""
         if not name:
             return None
         if name in self.held:
             return self.held[name]
         if self.outer is None:
-            got, wanted = "a name that nothing before it makes", "nodes in order, without cycles"
+            got, wanted = "a name that no earlier node computes", "nodes in order, without cycles"
             raise GraphError("AR417", name, got, wanted)
         held = self.outer.find(name)
         return held if self.border is None else _passed(held, self.border)
 
     def lost(self, name: str) -> bool:
-        """Whether what should make `name` has failed."""
+        """Whether the node that computes `name` failed."""
         return name in self.failed or (self.outer is not None and self.outer.lost(name))
 
 
 @dataclass(slots=True)
 class Walk:
-    """A model on its way into a network; `failures`: the problems so far.
+    """The conversion of a model to a network; `failures`: the problems so far.
 
-    opsets: the version of each domain; functions: those of the model; node_outputs: of each named node;
-    stack: the functions and graphs that are being walked; times: how often each was; inner: nodes in them;
-    conditions: those of the branches among them; moved: int8 codes that stand for uint8 codes less 128, which
-    do not have the names of these.
+    opsets: the version of each domain; functions: those of the model; node_outputs: those of each named node;
+    stack: the current functions and graphs; times: the number of expansions of each; inner: the number of
+    nodes in them; conditions: those of the branches among them; moved: int8 codes that stand for uint8 codes
+    less 128, which do not have the names of these.
     """
 
     network: INetworkDefinition
@@ -129,7 +133,7 @@ class Walk:
     conditions: tuple[ITensor, ...] = ()
 
     def graph(self, graph: GraphProto, scope: Scope) -> None:
-        """All initializers and nodes of a graph; its inputs are in `scope` already."""
+        """Add all initializers and nodes of a graph; its inputs are in `scope` already."""
         for tensor in graph.initializer:
             if tensor.name not in scope.held:
                 self._try(scope, (tensor.name,), partial(self._initializer, tensor, scope))
@@ -154,11 +158,11 @@ class Walk:
         return layers.weights(to_weights(array, dtype), array.shape, name).it
 
     def nodes(self, nodes: Sequence[NodeProto], scope: Scope, results: Sequence[str]) -> None:
-        """Add nodes in the order of the model: each needs the results of earlier ones only. `results`: the
-        names that are needed after them."""
+        """Add nodes in the order of the model: each needs only the results of earlier ones. `results`: the
+        names that are needed afterwards."""
         self.inner += len(nodes) if self.stack else 0
         if self.inner > MOST:
-            got, do = f"over {MOST} nodes in functions and inner graphs", "call fewer functions in functions"
+            got, do = f"more than {MOST} nodes in functions and inner graphs", "nest fewer functions"
             raise NotSupportedError("AR901", self.stack[-1], got, "a smaller model", do)
         todo = list(enumerate(nodes))
         numbers = read_only_as_numbers(nodes, results)
@@ -184,7 +188,7 @@ class Walk:
                 todo = [*apart, (index, whole)]
 
     def _is_last(self, node: NodeProto, rest: Sequence[Numbered], results: Sequence[str]) -> bool:
-        """Whether a node of the model itself gives outputs of the model, and nothing else needs it."""
+        """Whether a node of the main graph computes only outputs of the model, which no other node needs."""
         return not self.stack and not set(results).isdisjoint(node.output) and not is_needed(node, rest)
 
     def _try(
@@ -209,7 +213,7 @@ class Walk:
             self._failed(scope, names, Failure(problem, index, node.name, node.op_type, self.stack))
 
     def fail(self, failure: Failure) -> None:
-        """Keep a problem; of many no more than where it is, as errors keep what they were found in."""
+        """Store a problem; of many problems only the place, since exceptions keep their frames alive."""
         is_reported = len(self.failures) < MOST_REPORTED
         self.failures.append(failure if is_reported else Failure(UNREPORTED, failure.index))
 
@@ -218,7 +222,7 @@ class Walk:
         scope.failed.update(names)
 
     def node(self, proto: NodeProto, scope: Scope, moves_codes: bool = False) -> None:
-        """One node: by its importer, or as the function that it is."""
+        """Add one node, with its importer or as a function."""
         held = [scope.find(name) for name in proto.input]
         name = key(proto)
         importer = None if name in self.functions else importer_of(name)
@@ -238,7 +242,7 @@ class Walk:
         self._keep(proto, outputs, scope)
 
     def _described(self, node: Node, importer: Importer) -> Sequence[Argument]:
-        """The outputs of this node. Its layers are marked as parts of it, layers of inner nodes are not."""
+        """The outputs of this node. Its layers are marked as parts of it; layers of inner nodes are not."""
         network = state_of(self.network)
         before, network.node = network.node, node
         try:
@@ -269,7 +273,8 @@ class Walk:
             self.node_outputs[proto.name] = list(outputs)
 
     def _settle(self, tensor: ITensor, name: str) -> None:
-        """Judge the layer that makes it now, so that a mistake is this node's; name it where it is new."""
+        """Check the layer of a tensor now, so that an error belongs to this node; name the tensor if it is
+        new."""
         state_of(self.network).expansion.value(state_of(tensor))
         if tensor not in self.named and tensor not in self.moved and not tensor.is_network_input:
             self.named.add(tensor)
@@ -304,8 +309,8 @@ class Walk:
         trial: bool = False,
         holds: Tensor | None = None,
     ) -> list[Argument]:
-        """What a graph inside a node gives for these inputs; it may read everything around it: a `Body`.
-        `holds`: the condition under which it runs."""
+        """The outputs of a graph inside a node for these inputs; it may read all values around it: a `Body`.
+        `holds`: the condition under which it is executed."""
         before, around = len(self.failures), self.conditions
         self.conditions += () if holds is None else (holds.it,)
         inner = Scope(scope, border)
@@ -332,9 +337,9 @@ class Walk:
     @contextmanager
     def _within(self, name: str) -> Iterator[None]:
         if len(self.stack) >= DEEPEST:
-            raise GraphError("AR417", name, f"{DEEPEST} nested functions or graphs", "fewer")
+            raise GraphError("AR417", name, f"more than {DEEPEST} nested functions or graphs", "fewer levels")
         place = (*self.stack, name)
-        self.times[place] += 1  # what is described again, as a turn of a loop, gets names of its own
+        self.times[place] += 1  # repeated expansions, such as iterations of a loop, get their own names
         self.stack += (f"{name}#{n}" if (n := self.times[place]) > 1 else name,)
         try:
             yield
@@ -343,7 +348,8 @@ class Walk:
 
 
 def _malformed(node: NodeProto, index: int, error: Exception) -> GraphError:
-    """The problem of a node at which its importer stumbled; under strict its traceback is shown, too."""
+    """The problem of a node whose importer raised an unexpected exception; strict also shows the
+    traceback."""
     got = f"{type(error).__name__}: {error}".splitlines()[0]
     do = "check the model: onnx.checker.check_model(path, full_check=True); if that finds nothing, report it"
     problem = GraphError(
@@ -358,7 +364,7 @@ def _malformed(node: NodeProto, index: int, error: Exception) -> GraphError:
 
 
 def _placed(a: Tensor, b: Tensor, axis: int) -> Tensor:
-    """`b` with axes of size 1 behind, so that it begins at this axis of `a`."""
+    """`b` with axes of size 1 appended, so that its first axis is aligned with `axis` of `a`."""
     behind = a.rank - axis % max(a.rank, 1) - b.rank
     return b.unsqueeze(*range(b.rank, b.rank + behind)) if behind > 0 else b
 

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Sequence
 
 from onnx import NodeProto, ValueInfoProto, helper
 
-JOINED = "joined"  # the attribute of an If that has what needs it in its branches
-RANKED = "ranked"  # of one that nothing behind it needs: a run may decide the ranks of its outputs
+JOINED = "joined"  # the attribute of an If whose branches contain the nodes that need it
+RANKED = "ranked"  # the attribute of one that no later node needs: ranks may be data-dependent
 Numbered = tuple[int, NodeProto]
 
 
@@ -52,7 +52,7 @@ def with_rest(
 
 
 def ranked(node: NodeProto) -> NodeProto:
-    """An If whose outputs nothing needs that has to know their ranks before a run."""
+    """The If with the mark that no node needs static ranks of its outputs."""
     return _marked(node, RANKED)
 
 

@@ -1,4 +1,4 @@
-"""A model in memory: its message, and where its weights are read.
+"""A model in memory: its message and a reader of its weights.
 
 model = read(memoryview(data), folder=Path("models"))
 """
@@ -21,14 +21,14 @@ from anyrt.onnx.node import importer_of, plugin_name
 from anyrt.onnx.weights import Reader, data_type
 from anyrt.onnx.wire import damaged, without_weights
 
-SNIFFED = 1 << 12  # bytes by which another kind of file is told
+SNIFFED = 1 << 12  # bytes that identify another kind of file
 FIRST = 1
 NEWEST = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A message, a reader of its weights, what its operators mean, and what was changed of it."""
+    """A message, a reader of its weights, the versions of its operators, and the changes to it."""
 
     proto: ModelProto
     reader: Reader
@@ -37,12 +37,12 @@ class Model:
     notes: tuple[str, ...] = ()
 
     def inputs(self) -> list[ValueInfoProto]:
-        """The inputs that no initializer gives a value to."""
+        """The inputs without an initializer."""
         initializers = {t.name for t in self.proto.graph.initializer}
         return [v for v in self.proto.graph.input if v.name not in initializers]
 
     def unknown(self) -> list[tuple[int, NodeProto]]:
-        """Nodes whose operator nothing describes, each with the index of the graph's node around it."""
+        """The nodes with unsupported operators, each with the index of the enclosing node of the graph."""
         unknown = []
         for index, node in enumerate(self.proto.graph.node):
             unknown += [(index, n) for n in _all(node) if not self._describes(n, self.opsets)]
@@ -58,7 +58,7 @@ class Model:
 
 
 def _all(node: NodeProto) -> Iterator[NodeProto]:
-    """A node, and all in the graphs inside it."""
+    """A node, and all nodes in the graphs inside it."""
     yield node
     for attribute in node.attribute:
         for graph in (attribute.g, *attribute.graphs):
@@ -67,7 +67,7 @@ def _all(node: NodeProto) -> Iterator[NodeProto]:
 
 
 def read(data: memoryview, folder: Path | None) -> Model:
-    """The model that these bytes are; raises GraphError AR416 or AR417, NotSupportedError AR901."""
+    """Read the model from bytes; raises GraphError AR416 or AR417, NotSupportedError AR901."""
     proto = ModelProto()
     try:
         proto.ParseFromString(without_weights(data))
@@ -85,13 +85,13 @@ def read(data: memoryview, folder: Path | None) -> Model:
 
 
 def _foreign(data: memoryview) -> GraphError | None:
-    """For bytes that are another kind of file: which."""
+    """The error for bytes of another kind of file; None for a model."""
     kind = seems(bytes(data[:SNIFFED]))
     return None if kind is None else GraphError("AR416", "the model", kind.what, "an ONNX model", kind.do)
 
 
 def cut_zipmaps(proto: ModelProto) -> Iterator[str]:
-    """Let outputs that ZipMap turns into lists of dictionaries be what it reads, and say so for each."""
+    """Replace outputs of ZipMap, lists of dictionaries, by its inputs, and return a message for each."""
     outputs = {value.name: value for value in proto.graph.output}
     read = {name for node in proto.graph.node for name in node.input}
     for node in proto.graph.node:
@@ -101,12 +101,12 @@ def cut_zipmaps(proto: ModelProto) -> Iterator[str]:
             outputs[node.output[0]].ClearField("type")
             yield (
                 f"output {node.output[0]!r} is the tensor {node.input[0]!r}, not dictionaries (ZipMap); "
-                "export with options={'zipmap': False} (zipmap=False) for the same in every runtime"
+                "export with options={'zipmap': False} (zipmap=False) for equal outputs in every runtime"
             )
 
 
 def versions(imports: Sequence[object]) -> dict[str, int]:
-    """The version of the operators of each domain, as large as ONNX's own tables can be asked for."""
+    """The opset version of each domain, limited to the versions that the installed ONNX has."""
     return {"" if o.domain == "ai.onnx" else o.domain: min(max(o.version, 0), NEWEST) for o in imports}  # type: ignore[attr-defined]  # OperatorSetIdProto
 
 
@@ -120,14 +120,14 @@ def _check_versions(opsets: dict[str, int]) -> None:
 
 
 def _check_texts(proto: ModelProto) -> None:
-    """Names are text: bytes that are no UTF-8 are handed out as bytes."""
+    """Raise an error for names that are not UTF-8, which Protocol Buffers returns as bytes."""
     for name in _texts(proto):
         if not isinstance(name, str):
             raise damaged(f"a name of the bytes {name[:32]!r}")
 
 
 def _texts(proto: ModelProto) -> Iterator[str | bytes]:
-    """What models call things, as far as anything here reads it."""
+    """The names in a model that AnyRT reads."""
     yield from (o.domain for o in proto.opset_import)
     yield from _names_of(proto.graph)
     for f in proto.functions:
@@ -158,7 +158,7 @@ def _names_in(node: NodeProto) -> Iterator[str | bytes]:
 
 
 def _check_names(graph: GraphProto) -> None:
-    """Every name is made once."""
+    """Raise an error for a name that is defined twice."""
     seen: set[str] = set()
     for name in [*(v.name for v in graph.input), *(n for node in graph.node for n in node.output if n)]:
         if name in seen:
@@ -168,7 +168,7 @@ def _check_names(graph: GraphProto) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What an input is said to be; sizes: −1 for open ones; names: of open sizes, by axis."""
+    """The declaration of an input; sizes: −1 for dynamic ones; names: those of dynamic sizes, by axis."""
 
     dtype: DataType
     sizes: tuple[int, ...]
@@ -176,23 +176,23 @@ class Signature:
 
 
 def signature(name: str, kind: TypeProto) -> Signature:
-    """The type of an input of a graph; an optional tensor counts as given."""
+    """The type of an input of a graph; an optional tensor is treated as present."""
     if kind.HasField("optional_type"):
         return signature(name, kind.optional_type.elem_type)
     if not kind.HasField("tensor_type"):
         got = kind.WhichOneof("value") or "no type"
-        do = "give its tensors as inputs of their own"
+        do = "pass its tensors as separate inputs"
         raise NotSupportedError("AR901", name, got.removesuffix("_type"), "a tensor", do)
     tensor = kind.tensor_type
     dtype = data_type(tensor.elem_type, name)
     if not tensor.HasField("shape"):
         do = "export the model with the ranks of its inputs"
-        raise NotSupportedError("AR901", name, "an input of unknown rank", "a shape", do)
+        raise NotSupportedError("AR901", name, "an input of unknown rank", "an input with a shape", do)
     dims = tensor.shape.dim
     sizes = tuple(d.dim_value if d.HasField("dim_value") else -1 for d in dims)
     if any(d.HasField("dim_value") and d.dim_value < 0 for d in dims):
-        sizes = tuple(max(s, -1) for s in sizes)  # exporters write −1 for open sizes, too
-    # Exporters write "?" for every size that they do not know; such sizes are not equal.
+        sizes = tuple(max(s, -1) for s in sizes)  # exporters also write −1 for dynamic sizes
+    # Exporters write "?" for every unknown size; such sizes need not be equal.
     return Signature(
         dtype, sizes, {i: d.dim_param for i, d in enumerate(dims) if d.dim_param not in ("", "?")}
     )

@@ -27,7 +27,7 @@ from anyrt.ops._record import Array
 A = TypeVar("A", int, float, str, bytes, tuple[int, ...], tuple[float, ...], tuple[str, ...])
 V = TypeVar("V")
 SHAPES = "tensorrt_plugin_shape_input_indices"
-BROADCASTS = 7  # the operator set from which on axes are aligned at the end, as in NumPy
+BROADCASTS = 7  # the first opset that aligns axes at the end, as in NumPy
 # The value of a name of a model: a tensor, a sequence of tensors, or an optional without a value.
 Held: TypeAlias = ITensor | list[ITensor] | None
 Argument: TypeAlias = Tensor | list[Tensor] | None
@@ -35,11 +35,11 @@ Border: TypeAlias = Callable[[ITensor], ITensor]
 
 
 class Reported(Exception):
-    """An inner graph has failed, and its problems are reported."""
+    """An inner graph failed, and its problems are reported."""
 
 
 class Body(Protocol):
-    """A graph among a node's attributes, which becomes layers each time it is called."""
+    """A graph among a node's attributes; each call adds its layers."""
 
     def __call__(
         self,
@@ -85,7 +85,7 @@ class Node(Layers):
         self._attributes = {a.name: a for a in proto.attribute}
         self.outputs_named = tuple(proto.output)
         self.moved: set[ITensor] | None = None
-        self.conditions = tuple(map(self.tensor, conditions))  # those under which it runs, outermost first
+        self.conditions = tuple(map(self.tensor, conditions))  # those of its execution, outermost first
 
     def wrapped(self, held: Held) -> Argument:
         """The value of a name as `Tensor`s, which have arithmetic."""
@@ -95,29 +95,29 @@ class Node(Layers):
 
     @property
     def inputs(self) -> list[Tensor | None]:
-        """The inputs, None for those left out."""
+        """The inputs; None for omitted ones."""
         return [self.optional(i) for i in range(len(self.arguments))]
 
     def present(self) -> list[Tensor]:
-        """The inputs that are not left out."""
+        """The inputs that are not omitted."""
         return [x for x in self.inputs if x is not None]
 
     def input(self, i: int) -> Tensor:
-        """Input `i`; raises GraphError AR417 where it is left out."""
+        """Input `i`; raises GraphError AR417 if it is omitted."""
         x = self.optional(i)
         if x is None:
-            raise GraphError("AR417", self.where, f"no input {i}", f"an input {i} of {self.op}")
+            raise GraphError("AR417", self.where, f"no input {i}", f"an input {i} for {self.op}")
         return x
 
     def optional(self, i: int) -> Tensor | None:
-        """Input `i`, None where it is left out."""
+        """Input `i`; None if it is omitted."""
         x = self.arguments[i] if i < len(self.arguments) else None
         if isinstance(x, list):
             raise GraphError("AR417", self.where, f"a sequence for input {i}", f"a tensor for {self.op}")
         return x
 
     def asks(self, i: int) -> bool:
-        """Whether the model has a name for output `i`."""
+        """Whether the model uses output `i`."""
         return i < len(self.outputs_named) and bool(self.outputs_named[i])
 
     def sequence(self, i: int) -> list[Tensor]:
@@ -132,7 +132,8 @@ class Node(Layers):
         return name in self._attributes
 
     def attr(self, name: str, default: A) -> A:
-        """An attribute of the default's type; text is decoded. Defaults are float32, as a model's numbers."""
+        """An attribute of the type of the default; text is decoded. Defaults are float32, like numbers of a
+        model."""
         if name not in self._attributes:
             return type(default)(np.float32(default)) if isinstance(default, float) else default
         value = helper.get_attribute_value(self._attributes[name])
@@ -149,7 +150,7 @@ class Node(Layers):
         return self.attr(name, example)
 
     def raw(self, name: str) -> object:
-        """An attribute as it is: an array, a number, bytes, a list of these."""
+        """An attribute without conversion: an array, a number, bytes, or a list of these."""
         attribute = self._attributes[name]
         is_array = attribute.type == AttributeProto.TENSOR
         return self.array(name) if is_array else helper.get_attribute_value(attribute)
@@ -161,7 +162,7 @@ class Node(Layers):
         return self._arrays(self._attributes[name])
 
     def choice(self, name: str, default: str, table: Mapping[str, V]) -> V:
-        """The value of `table` for an attribute that is one of its keys; else ArgumentError AR304."""
+        """The value in `table` for an attribute that is one of its keys; otherwise ArgumentError AR304."""
         value = self.attr(name, default)
         if value not in table:
             got, wanted = f"attribute {name} = {value[:40]!r}", f"one of {', '.join(table)}"
@@ -218,7 +219,7 @@ class Node(Layers):
 
 
 def named(node: Node, i: int) -> Tensor | Sequence[int] | None:
-    """Axes from an attribute or input `i`, as numbers if they are known; None if there is neither."""
+    """Axes from an attribute or input `i`, as numbers if they are constant; None if there is neither."""
     axes = node.optional(i)
     if axes is None:
         return node.attr("axes", (0,)) if node.has("axes") else None
@@ -227,7 +228,8 @@ def named(node: Node, i: int) -> Tensor | Sequence[int] | None:
 
 
 def _like(value: object, default: object) -> object:
-    """An attribute's value with text decoded, lists as tuples, and a float where that is the default."""
+    """The value of an attribute with text decoded, lists as tuples, and as float if the default is a
+    float."""
     if isinstance(default, tuple) and isinstance(value, list | tuple):
         return tuple(_decoded(v) for v in value)
     if isinstance(default, float) and isinstance(value, int):
@@ -243,7 +245,7 @@ def _decoded(value: object) -> object:
 Outputs: TypeAlias = Tensor | Sequence[Argument]
 Importer: TypeAlias = Callable[[Node], Outputs]
 IMPORTERS: dict[tuple[str, str], Importer] = {}
-ANY = "*"  # the domain of importers of an operator in whatever domain
+ANY = "*"  # the domain of importers for an operator in any domain
 
 
 def importer_of(name: tuple[str, str]) -> Importer | None:
@@ -264,16 +266,16 @@ def importer(*names: str, domain: str = "") -> Callable[[Importer], Importer]:
 
 
 def plugin_name(node: NodeProto) -> Name:
-    """The name, version and namespace of the plug-in that a node is if its operator is one."""
+    """The name, version and namespace of the plug-in for a node, if its operator is a plug-in."""
     told = {a.name: a.s.decode(errors="replace") for a in node.attribute}
     return node.op_type, told.get("plugin_version") or "1", told.get("plugin_namespace", "")
 
 
 def plugin(creator: Creator, node: Node) -> list[Tensor]:
-    """The outputs of a node as a layer of the plug-in that `creator` makes of its attributes.
+    """The outputs of a node, computed by the plug-in that `creator` makes from its attributes.
 
-    `tensorrt_plugin_shape_input_indices`: the inputs that a plug-in makes sizes of; `aot`: which function
-    computes a plug-in that has two."""
+    `tensorrt_plugin_shape_input_indices`: the shape inputs of the plug-in; `aot`: the function that computes
+    a plug-in with two."""
     values = {name: node.raw(name) for name in field_names(creator, node.op) if node.has(name)}
     inputs = [node.input(k) for k in range(len(node.arguments))]
     aot = bool(node.attr("aot", 0)) if node.has("aot") else None

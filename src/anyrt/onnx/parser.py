@@ -64,7 +64,7 @@ class OnnxParser(Reporting, Managed):
             raise wrong_type("OnnxParser: network", network, "an INetworkDefinition")
         if not isinstance(logger, ILogger):
             raise wrong_type(
-                "OnnxParser: logger", logger, "an ILogger", "write OnnxParser(network, trt.Logger())"
+                "OnnxParser: logger", logger, "an ILogger", "call OnnxParser(network, trt.Logger())"
             )
         self._network = network
         self._channel = Channel(logger, network._channel)
@@ -106,7 +106,7 @@ class OnnxParser(Reporting, Managed):
         def judge() -> bool:
             self._load(as_bytes(model), path)
             network = self._network
-            if network.num_layers or network.num_inputs:  # which would have names twice
+            if network.num_layers or network.num_inputs:  # otherwise it would define names twice
                 network = Builder(self._channel.logger).create_network(network.flags)
             failures = self._failures(network)
             assert self._model is not None, "a model was loaded"
@@ -191,7 +191,7 @@ class OnnxParser(Reporting, Managed):
         return []
 
     def set_builder_config(self, builder_config: IBuilderConfig) -> bool:
-        """Kept: the configuration that the network will be built with."""
+        """Kept: the configuration for the build of the network."""
         return isinstance(builder_config, IBuilderConfig)
 
     def load_model_proto(self, model: ReadableBuffer, path: str | None = None) -> bool:
@@ -210,11 +210,11 @@ class OnnxParser(Reporting, Managed):
             if tensor.name == name:
                 dtype, count = data_type(tensor.data_type, name), int(np.prod(tensor.dims, dtype=object))
                 if storage_bytes(dtype, count) != size:
-                    wanted = f"{storage_bytes(dtype, count)} for {dtype} of sizes {tuple(tensor.dims)}"
+                    wanted = f"{storage_bytes(dtype, count)} bytes for {dtype} of shape {tuple(tensor.dims)}"
                     raise GraphError("AR417", name, f"{size} bytes", wanted)
                 self._loaded[name] = Weights(dtype, address, count).elements().reshape(tuple(tensor.dims))
                 return True
-        do = "load_model_proto(model) before"
+        do = "call load_model_proto(model) first"
         raise GraphError(
             "AR417", f"load_initializer({name!r})", "no such initializer", "an initializer of the model", do
         )
@@ -269,7 +269,7 @@ class OnnxParser(Reporting, Managed):
         for failure in walk.failures[:MOST_REPORTED]:
             self._tell(failure)
         if more := len(walk.failures[MOST_REPORTED:]):
-            do = "correct the ones before"
+            do = "correct the reported problems first"
             self._tell(Failure(GraphError("AR417", "the model", f"{more} more problems", "no problems", do)))
         return walk.failures
 
@@ -280,7 +280,7 @@ class OnnxParser(Reporting, Managed):
         return name or graph
 
     def _tried(self, do: Callable[[], bool]) -> bool:
-        """The result of `do`; False after its exception is reported, which strict raises again."""
+        """The result of `do`; on an exception, report it and return False, or raise it under strict."""
         self._errors.clear()
         good = False
         try:
@@ -292,7 +292,11 @@ class OnnxParser(Reporting, Managed):
             self._tell(Failure(lack))
         except WrongType:
             raise
-        except (*MALFORMED, AssertionError, RuntimeError) as error:  # the contract: parsing never throws
+        except (
+            *MALFORMED,
+            AssertionError,
+            RuntimeError,
+        ) as error:  # the contract: no exception leaves the parser
             self._tell(Failure(self._channel.fault("parse", error)))
         for problem in self._errors:
             self._channel.fail(problem._failure.placed())
@@ -318,8 +322,8 @@ def as_bytes(model: object) -> memoryview:
     if isinstance(model, str):
         raise wrong_type("parse: model", model, "bytes", "parse_from_file(path) reads a file")
     if hasattr(model, "SerializeToString"):
-        raise wrong_type("parse: model", model, "bytes", "write model.SerializeToString()")
+        raise wrong_type("parse: model", model, "bytes", "pass model.SerializeToString()")
     try:
-        return memoryview(model).cast("B")  # type: ignore[arg-type]  # what has no buffer raises, as wanted
+        return memoryview(model).cast("B")  # type: ignore[arg-type]  # raises unless it has a buffer
     except TypeError:
         raise wrong_type("parse: model", model, "bytes") from None

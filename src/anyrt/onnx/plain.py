@@ -1,6 +1,6 @@
-"""Operators that are a layer as it stands: their inputs are its operands, their attributes have its names.
+"""Operators that equal one layer: their inputs are its operands, and their attributes have its names.
 
-An operator in `ops/` whose `onnx=` names one without an importer needs no other file.
+An operator in `ops/` whose `onnx=` names an operator without an importer needs no other file.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from anyrt.ops._record import AnyOp, AttrSpec, Kind
 
 
 def load() -> None:
-    """Have each name in an operator's `onnx=` ("Name" or "domain::Name") without an importer be its layer."""
+    """Register an importer for each name in `onnx=` of an operator ("Name" or "domain::Name") that has
+    none."""
     for op in OPS.values():
         for name in op.onnx:
             domain, _, kind = name.rpartition("::")
@@ -42,7 +43,7 @@ def _layer(op: AnyOp, node: Node) -> Outputs:
 
 
 def _value(node: Node, spec: AttrSpec, value: object) -> object:
-    """An attribute as the layer takes it: words are members of its enum, 0 and 1 may be a bool."""
+    """An attribute in the layer's form: words become members of its enum, 0 and 1 may become a bool."""
     if isinstance(value, bytes):
         value = value.decode(errors="replace")
     if spec.enum is not None:

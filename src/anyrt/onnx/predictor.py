@@ -1,4 +1,4 @@
-"""One object that runs a model wherever it is sent: opened late, picklable, safe to call from many threads.
+"""A model as one object that is opened lazily, can be pickled, and can be called from many threads.
 
 with Predictor("model.onnx") as predict:
     predict.run({"x": np.zeros((1, 3, 224, 224), np.float32)})["y"]
@@ -41,15 +41,15 @@ from anyrt.runtime.collective import Communicator
 from anyrt.runtime.direct import DirectCall
 from anyrt.runtime.memory import Policy
 
-Arrays = dict[str, NDArray[Any]]  # Any: of whatever types the model has
+Arrays = dict[str, NDArray[Any]]  # Any: of the types of the model
 Shapes = tuple[Sequence[int], Sequence[int], Sequence[int]]
 PRECISIONS: Final = {"fp16": BuilderFlag.FP16, "bf16": BuilderFlag.BF16, "int8": BuilderFlag.INT8}
-LOCKS: Final = 16  # files in the cache's folder that builds of one machine wait at
+LOCKS: Final = 16  # number of lock files in the cache directory, for builds of one machine
 
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """Inputs and outputs of a model; shapes have −1 for dynamic dimensions."""
+    """The inputs and outputs of a model; shapes have −1 for dynamic dimensions."""
 
     name: str
     inputs: tuple[Port, ...]
@@ -59,7 +59,7 @@ class Metadata:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """Counters of this process; seconds are those inside the engine."""
+    """Counters of this process; seconds: time inside the engine."""
 
     runs: int = 0
     failures: int = 0
@@ -79,15 +79,16 @@ class _Opened:
 
 
 class Predictor(metaclass=Listed):
-    """A model that is opened by the first call, in the process that makes it; calls give arrays by name.
+    """A model that the first call opens, in the calling process; calls return arrays by name.
 
-    `model` is what `anyrt.load` takes, or `FILE.py` or `FILE.py:function`, a function that adds layers to a
-    network. `profiles`: for each, the least, best and largest shape of inputs by name. `precision`: any of
-    "fp16", "bf16", "int8", which kernels may compute in. `threads` of a run, None: those of the machine;
-    `contexts`: runs at once, None: as many as processors, further calls wait. A pickled one holds the model's
-    path or bytes and these options. Processes of one machine that open the same model take turns, so that it
-    is compiled once. `communicator`: exchanges arrays with other ranks, or a function that returns it in the
-    process that opens the model; runs are one at a time then."""
+    `model` is an argument of `anyrt.load`, or `FILE.py` or `FILE.py:function`, a function that adds layers to
+    a network. `profiles`: for each, the minimum, optimum and maximum shapes of inputs by name. `precision`:
+    types in which kernels may compute, of "fp16", "bf16", "int8". `threads`: number of threads of an
+    inference (None: that of the machine). `contexts`: maximum number of concurrent inferences (None: number
+    of processors); further calls wait. A pickled object contains the path or bytes of the model and these
+    options. Processes of one machine that open the same model wait for each other, so that it is compiled
+    once. `communicator`: exchanges arrays with other ranks, or a function that returns it in the process that
+    opens the model; then one inference runs at a time."""
 
     def __init__(
         self,
@@ -106,13 +107,17 @@ class Predictor(metaclass=Listed):
         self._contexts = contexts or (processors() if communicator is None else 1)
         if communicator is not None and self._contexts > 1:
             got = f"{contexts} contexts that share a communicator"
-            raise ArgumentError("AR304", "Predictor", got, "one, since all ranks exchange in one order")
+            raise ArgumentError(
+                "AR304", "Predictor", got, "one context, since all ranks exchange in one order"
+            )
         unknown = [p for p in self._precision if p not in PRECISIONS]
         if unknown:
-            raise ArgumentError("AR304", "Predictor", f"precision {unknown[0]!r}", ", ".join(PRECISIONS))
+            raise ArgumentError(
+                "AR304", "Predictor", f"precision {unknown[0]!r}", f"one of {', '.join(PRECISIONS)}"
+            )
         for name, count in (("threads", threads), ("contexts", contexts)):
             if count is not None and count < 1:
-                raise ArgumentError("AR304", "Predictor", f"{name}={count}", "None, or 1 and more")
+                raise ArgumentError("AR304", "Predictor", f"{name}={count}", "None, or 1 or more")
         self._reset()
 
     def _reset(self) -> None:
@@ -140,10 +145,10 @@ class Predictor(metaclass=Listed):
     @overload
     def run(self, inputs: Sequence[Mapping[str, object]]) -> list[Arrays]: ...
     def run(self, inputs: Mapping[str, object] | Sequence[Mapping[str, object]]) -> Arrays | list[Arrays]:
-        """New arrays with the outputs, for one set of inputs or for each of a list.
+        """The outputs as new arrays, for one set of inputs or for each of a list.
 
-        Raises what `anyrt.load` does when the model is opened, BindingError and ProfileError for arrays that
-        do not fit, ArgumentError AR304 once it is closed."""
+        Raises the errors of `anyrt.load` when it opens the model, BindingError and ProfileError for invalid
+        arrays, and ArgumentError AR304 after `close`."""
         if isinstance(inputs, Mapping):
             return self._one(inputs)
         return [self._one(item) for item in inputs]
@@ -160,7 +165,7 @@ class Predictor(metaclass=Listed):
 
     @contextlib.contextmanager
     def _context(self, opened: _Opened) -> Iterator[DirectCall]:
-        """An idle context, or a new one as long as there are few; waits for one otherwise."""
+        """An idle context, or a new one if there are fewer than the maximum; otherwise waits for one."""
         context = opened.idle.get()
         try:
             if context is None:
@@ -181,16 +186,18 @@ class Predictor(metaclass=Listed):
         opened = self._opened
         if opened is not None and opened.pid == os.getpid() and not self._is_closed:
             return opened
-        if opened is not None and opened.pid != os.getpid():  # locks and contexts are those of the parent
+        if (
+            opened is not None and opened.pid != os.getpid()
+        ):  # locks and contexts belong to the parent process
             self._reset()
         with self._lock:
             if self._is_closed:
-                raise ArgumentError("AR304", "Predictor", "a call after close()", "calls before it")
+                raise ArgumentError("AR304", "Predictor", "a call after close()", "calls before close()")
             if self._opened is None:
                 state = {k: v for k, v in self.__getstate__().items() if k != "_communicator"}
                 with one_at_a_time(cache_key("predictor", repr(state))):
                     opened = self._load()
-                opened.ranks = self._ranks()  # which may wait for others, who wait for the lock
+                opened.ranks = self._ranks()  # it may wait for other threads, which wait for the lock
                 self._opened = opened
             return self._opened
 
@@ -251,17 +258,17 @@ class Predictor(metaclass=Listed):
             config.add_optimization_profile(profile)
 
     def metadata(self) -> Metadata:
-        """Names, types and shapes of inputs and outputs, and the profiles; opens the model."""
+        """The names, types and shapes of inputs and outputs, and the profiles; opens the model."""
         opened = self._open()
         s = opened.session
         return Metadata(s.engine.name, s.inputs, s.outputs, opened.profiles)
 
     def stats(self) -> Stats:
-        """Runs, failures and seconds of this object in this process so far."""
+        """The inferences, failures and seconds of this object in this process so far."""
         return self._stats
 
     def close(self) -> None:
-        """Let the engine go once the runs are over that use it; later calls raise ArgumentError."""
+        """Release the engine when its running inferences are complete; later calls raise ArgumentError."""
         with self._lock:
             self._opened, self._is_closed = None, True
 
@@ -277,7 +284,7 @@ class Predictor(metaclass=Listed):
 
 
 def _kept(model: object) -> str | bytes:
-    """A model as it is pickled; paths lead to the same file whatever folder the reader is in."""
+    """A model in the form for pickling; paths are absolute."""
     if isinstance(model, ModelProto):
         return bytes(model.SerializeToString())
     if isinstance(model, bytes):
@@ -295,14 +302,14 @@ def _shapes(shapes: Sequence[Sequence[int]]) -> Shapes:
 
 @contextlib.contextmanager
 def one_at_a_time(key: str, folder: Path | None = None) -> Iterator[None]:
-    """Holds a lock that the processes of this user share, for what `key` names; the first compiles, the
-    others find it in the cache. Where the cache's folder cannot be written to, nobody waits."""
+    """Hold the lock for `key`, which the processes of this user share: the first process compiles, the others
+    use the cache. If the cache directory is not writable, there is no lock."""
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):
             place = default_directory() if folder is None else folder
             place.mkdir(mode=0o700, parents=True, exist_ok=True)
             name = place / f"building-{int(key[:8], 16) % LOCKS}.lock"
             handle = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-            stack.callback(os.close, handle)  # which gives the lock back, as the end of a process does
+            stack.callback(os.close, handle)  # this releases the lock, as the end of the process does
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield

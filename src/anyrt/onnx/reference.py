@@ -1,4 +1,4 @@
-"""A model beside another program that runs ONNX: inputs to draw, outputs to compare.
+"""Compares a model with another ONNX runtime: random inputs, and differences of outputs.
 
 >>> compare("y", np.float32([1, 2]), np.float32([1, 2.5]), 1e-3, 1e-3).agrees
 False
@@ -32,19 +32,19 @@ Feeds: TypeAlias = Mapping[str, Array]
 
 @dataclass(slots=True)
 class Compared:
-    """A model with what it is asked for; outputs: by name, in order."""
+    """A model for a comparison; outputs: the names of the compared tensors, in order."""
 
     proto: ModelProto
     folder: Path
     outputs: tuple[str, ...]
 
     def signatures(self) -> dict[str, Signature]:
-        """Types and sizes of the inputs."""
+        """The types and sizes of the inputs."""
         constants = {t.name for t in self.proto.graph.initializer}
         return {v.name: signature(v.name, v.type) for v in self.proto.graph.input if v.name not in constants}
 
     def inputs(self, shapes: Mapping[str, tuple[int, ...]], seed: int = 0) -> dict[str, Array]:
-        """Random values: -1 to 1, and 0 or 1 for integers; open sizes are 1 unless told."""
+        """Random values: -1 to 1, and 0 or 1 for integers; dynamic sizes are 1 unless `shapes` has them."""
         generator = np.random.default_rng(seed)
         out: dict[str, Array] = {}
         for name, declared in self.signatures().items():
@@ -55,7 +55,7 @@ class Compared:
         return out
 
     def session(self) -> Session:
-        """AnyRT's engine of it, with the tensors of the model in the types that it says."""
+        """AnyRT's engine of the model, strongly typed."""
         logger = Logger(Severity.ERROR)
         path = str(self.folder / "model.onnx")
         with strict():
@@ -71,8 +71,8 @@ class Compared:
 
 
 def load_model(path: Path, layers: bool) -> Compared:
-    """The model of a file; `layers`: what each node of its graph makes is an output, in order."""
-    read(mapped(path), None)  # which says what a file is that is none
+    """Load a model from a file; `layers`: the outputs of all nodes of its graph are outputs, in order."""
+    read(mapped(path), None)  # it reports the kind of a file that is not a model
     proto = onnx.load(path)
     for _ in cut_zipmaps(proto):
         pass
@@ -91,7 +91,7 @@ def load_model(path: Path, layers: bool) -> Compared:
 
 
 def runner(name: str | None) -> tuple[str, Callable[[Compared, Feeds], dict[str, Array]]]:
-    """The other program: the requested one, or else ONNX Runtime if it is installed."""
+    """The other runtime: the requested one, otherwise ONNX Runtime if it is installed."""
     if name != "reference":
         try:
             importlib.import_module("onnxruntime")
@@ -99,13 +99,13 @@ def runner(name: str | None) -> tuple[str, Callable[[Compared, Feeds], dict[str,
         except ImportError:
             if name is not None:
                 do = "pip install onnxruntime, or --against reference"
-                got, wanted = "no onnxruntime", "an installed one"
+                got, wanted = "no module onnxruntime", "the package onnxruntime"
                 raise NotSupportedError("AR901", "--against", got, wanted, do) from None
     return "reference", _reference
 
 
 def failures() -> tuple[type[Exception], ...]:
-    """What this and other programs raise for a model that they do not run."""
+    """The exceptions of AnyRT and of other runtimes for a model that they do not support."""
     kinds = (AnyrtError, RuntimeError, ValueError, TypeError, LookupError, AttributeError)
     try:
         state = importlib.import_module("onnxruntime.capi.onnxruntime_pybind11_state")
@@ -133,7 +133,7 @@ def _reference(model: Compared, feeds: Feeds) -> dict[str, Array]:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How two arrays differ: the largest difference, and the largest relative to what is wanted."""
+    """The difference of two arrays: the largest, and the largest relative to the expected value."""
 
     name: str
     shape: str
@@ -142,13 +142,13 @@ class Difference:
     agrees: bool
 
     def row(self) -> tuple[str, ...]:
-        """A row of a table."""
+        """The row of a table."""
         mark = "yes" if self.agrees else "no"
         return self.name, self.shape, f"{self.largest:.3g}", f"{self.relative:.3g}", mark
 
 
 def compare(name: str, got: Array, expected: Array, rtol: float, atol: float) -> Difference:
-    """Whether two arrays agree: integers all of them, real numbers within tolerances."""
+    """Compare two arrays: integers must be equal, real numbers equal within tolerances."""
     if got.shape != expected.shape:
         return Difference(name, f"{got.shape} for {expected.shape}", np.inf, np.inf, False)
     a, b = got.astype(np.float64), expected.astype(np.float64)

@@ -1,4 +1,4 @@
-"""Weights of an ONNX model for an engine that was built from that model, or from one like it.
+"""Refits an engine with the weights of an ONNX model, that of the engine or a similar one.
 
 refitter = trt.Refitter(engine, logger)
 parser_refitter = trt.OnnxParserRefitter(refitter, logger)
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
 @fold
 class OnnxParserRefitter(Reporting, Managed):
-    """Gives a `Refitter` the weights of an ONNX model, by their names; `refit_cuda_engine` then takes them.
+    """Sets the weights of an ONNX model in a `Refitter`, by their names; `refit_cuda_engine` then applies
+    them.
 
     trt.OnnxParserRefitter(refitter, logger).refit_from_file("tuned.onnx")
     refitter.refit_cuda_engine()
@@ -46,7 +47,7 @@ class OnnxParserRefitter(Reporting, Managed):
         if not isinstance(refitter, Refitter):
             raise wrong_type("OnnxParserRefitter: refitter", refitter, "a Refitter")
         if not isinstance(logger, ILogger):
-            do = "write OnnxParserRefitter(refitter, trt.Logger())"
+            do = "call OnnxParserRefitter(refitter, trt.Logger())"
             raise wrong_type("OnnxParserRefitter: logger", logger, "an ILogger", do)
         self._refitter = refitter
         self._channel = Channel(logger, refitter._channel)
@@ -57,16 +58,16 @@ class OnnxParserRefitter(Reporting, Managed):
         return f" for {self._refitter!r}"
 
     def refit_from_bytes(self, model: ReadableBuffer, path: str | None = None) -> bool:
-        """Set the weights of a model in bytes; `path`: of its file, in whose folder its other files lie.
+        """Set the weights of a model from bytes. `path`: its file, whose folder has the external data.
 
-        False where that fails, and none is set then: `get_error` tells why."""
+        Returns False on an error and sets no weights; `get_error` returns the problems."""
         parser = self._parser
         return parser._tried(lambda: parser._load(as_bytes(model), path) and self._set())
 
     def refit_from_file(self, model: str) -> bool:
         """Set the weights of a model in a file, which is mapped, not copied.
 
-        False where that fails, and none is set then: `get_error` tells why."""
+        Returns False on an error and sets no weights; `get_error` returns the problems."""
         parser = self._parser
         return parser._tried(lambda: parser._open(model) and self._set())
 
@@ -75,8 +76,8 @@ class OnnxParserRefitter(Reporting, Managed):
         return self._parser.load_model_proto(model, path)
 
     def load_initializer(self, name: str, data: int, size: int) -> bool:
-        """Give an initializer of the loaded model its elements: `size` bytes at an address, which the caller
-        keeps until the refit is over."""
+        """Set the elements of an initializer of the loaded model: `size` bytes at an address. The caller
+        keeps them alive until the refit is complete."""
         return self._parser.load_initializer(name, data, size)
 
     def refit_model_proto(self) -> bool:
@@ -113,7 +114,7 @@ class OnnxParserRefitter(Reporting, Managed):
         weights_of = {name: _weights(model, t) for name, t in named_tensors(model) if name in names}
         if names and not weights_of:
             some = ", ".join(sorted(names)[:5])
-            raise RefitError("AR842", "the model", "none of the engine's weights", f"such as {some}")
+            raise RefitError("AR842", "the model", "none of the engine's weights", f"weights such as {some}")
         for name, weights in weights_of.items():
             for number in refitter._numbers(name):
                 refitter._check(number, weights)
@@ -121,8 +122,7 @@ class OnnxParserRefitter(Reporting, Managed):
 
 
 def named_tensors(model: Model) -> Iterator[tuple[str, TensorProto]]:
-    """The initializers of a model and the tensors of its constants, by name, those of inner graphs and
-    functions, too."""
+    """The initializers and constants of a model by name, including those of inner graphs and functions."""
     yield from _in_graph(model.proto.graph)
     for function in model.proto.functions:
         yield from _in_nodes(function.node)

@@ -1,4 +1,4 @@
-"""Networks that are written in Python files.
+"""Networks that Python files define.
 
 def define(network):                 # or define(network, config), to add optimisation profiles
     x = network.add_input("x", anyrt.float32, (2, 3))
@@ -21,7 +21,7 @@ FUNCTION: Final = "define"
 
 
 def split_place(place: str) -> tuple[Path, str]:
-    """(file, function) of `FILE.py:function`; the function is `define` where none is named.
+    """(file, function) of `FILE.py:function`; the default function is `define`.
 
     >>> split_place("net.py:tiny")[1]
     'tiny'
@@ -31,9 +31,9 @@ def split_place(place: str) -> tuple[Path, str]:
 
 
 def call_user(path: Path, function: str, *args: object) -> None:
-    """Let a function of a Python file add layers to a network; every mistake is raised, with its line."""
+    """Call a function of a Python file that adds layers to a network; raises every error with its line."""
     where, beside = f"{path}:{function}", str(path.parent.resolve())
-    sys.path.insert(0, beside)  # as `python FILE.py` does, so that it may import what lies beside it
+    sys.path.insert(0, beside)  # as `python FILE.py` does, so that it may import modules beside it
     try:
         define = runpy.run_path(str(path)).get(function)
         if not callable(define):
@@ -44,14 +44,14 @@ def call_user(path: Path, function: str, *args: object) -> None:
         define(*args[: len(inspect.signature(define).parameters)])
     except OSError:
         raise
-    except Exception as error:  # whatever the user's own file does wrong
+    except Exception as error:  # the user's file may raise anything
         raise _placed(error, path, where) from error
     finally:
         sys.path.remove(beside)
 
 
 def _placed(error: Exception, path: Path, where: str) -> AnyrtError:
-    """The error of the user's file with its line: an AnyRT error as it is, any other exception as AR314."""
+    """The error of the user's file with its line: an AnyRT error unchanged, any other exception as AR314."""
     lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
     number = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
     place = where if number is None else f"{path}:{number}"

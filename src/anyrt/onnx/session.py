@@ -1,4 +1,4 @@
-"""A model from its file to its numbers, in one line.
+"""Loads a model and executes inferences on arrays.
 
 session = load("model.onnx")
 session.run({"x": np.zeros((1, 3, 224, 224), np.float32)})["y"]
@@ -43,7 +43,7 @@ class Port:
 
 
 class Session:
-    """An engine whose inputs and outputs are arrays by name; `communicator` exchanges arrays with ranks."""
+    """An engine with arrays by name as inputs and outputs; `communicator` exchanges arrays with ranks."""
 
     def __init__(self, engine: ICudaEngine, communicator: Communicator | None = None) -> None:
         self.engine, self._ranks = engine, communicator
@@ -54,10 +54,10 @@ class Session:
         self.outputs = tuple(ports[n] for n in names if n not in reads)
 
     def run(self, inputs: Mapping[str, object]) -> dict[str, NDArray[Any]]:
-        """All outputs for these inputs, as new arrays. Raises BindingError for arrays that do not fit."""
+        """All outputs for these inputs, as new arrays. Raises BindingError for invalid arrays."""
         arrays = {name: np.asarray(x) for name, x in inputs.items()}
         results = state_of(self.engine).engine.infer(arrays, self._ranks)
-        return {p.name: results[p.name] for p in self.outputs}  # without sizes that the run has found
+        return {p.name: results[p.name] for p in self.outputs}  # without data-dependent sizes
 
     def __repr__(self) -> str:
         takes, gives = (", ".join(f"{p.name}: {p.dtype.name} {p.shape}" for p in side)
@@ -68,12 +68,12 @@ class Session:
 def load(
     model: str | os.PathLike[str] | bytes | ModelProto, communicator: Communicator | None = None
 ) -> Session:
-    """The model or plan in a file, or a model itself, ready to run; `communicator` serves its exchanges with
-    other ranks, one run at a time.
+    """Load a model or plan from a file or from memory. `communicator`: for exchanges with other ranks, one
+    inference at a time.
 
-    Tensors have the types that the model says, also those that plug-ins read and make: one that takes other
-    types alone is a PluginError AR822. Raises GraphError or NotSupportedError with all problems of a model,
-    PlanError for a damaged plan, ArgumentError AR304 for what is neither, or no file that can be read."""
+    Tensors have the types of the model, including those of plug-ins: one that supports only other types is a
+    PluginError AR822. Raises GraphError or NotSupportedError with all problems of a model, PlanError for a
+    damaged plan, and ArgumentError AR304 for another object or an unreadable file."""
     logger = Logger(Severity.ERROR)
     with strict():
         return Session(Runtime(logger).deserialize_cuda_engine(_plan(model, logger)), communicator)
@@ -94,21 +94,21 @@ def _plan(model: object, logger: ILogger) -> IHostMemory | bytes:
 
 
 def plan_bytes(path: Path) -> bytes:
-    """What is in the file of a plan; ArgumentError AR304 where it cannot be read."""
+    """The content of a plan file; ArgumentError AR304 if it is not readable."""
     try:
         with open_regular(path, "plan") as file:
             return file.read()
     except OSError as error:
         got = f"{shortened(str(path))} ({error.strerror or error})"
-        wanted, do = "a file that can be read", "look at the path"
+        wanted, do = "a readable file", "check the path"
         raise ArgumentError("AR304", "anyrt.load", got, wanted, do) from None
 
 
 def build(
     model: Path | bytes, logger: ILogger, path: str | None = None, monitor: IProgressMonitor | None = None
 ) -> IHostMemory:
-    """The plan of a model: of a file, or of bytes, whose other files lie beside `path`; raises what `load`
-    does. The engine has the model's name."""
+    """Build the plan of a model, from a file or from bytes with external data in the folder of `path`; raises
+    the errors of `load`. The engine has the model's name."""
     builder = Builder(logger)
     network = network_of(builder)
     parser = OnnxParser(network, logger)
@@ -122,8 +122,8 @@ def build(
 
 
 def network_of(builder: Builder) -> INetworkDefinition:
-    """A network for a model, which says the types of all tensors, those of fp8 and fp4 outputs, too."""
-    # Builder.create_network may be that of TensorRT 8.6, with a needed flag.
+    """A strongly typed network for a model, whose types include those of fp8 and fp4 outputs."""
+    # Builder.create_network may be that of TensorRT 8.6, which needs a flag.
     return INetworkDefinition(builder, 1 << NetworkDefinitionCreationFlag.STRONGLY_TYPED)
 
 

@@ -1,7 +1,7 @@
-"""Which nodes of a model are supported, as runs of neighbours.
+"""The supported nodes of a model, as lists of consecutive nodes.
 
-As TensorRT does, this leaves out nodes that are not: tools ask again about each part that is not supported as
-a whole, and would never end where such a part is one node.
+As in TensorRT, the lists omit unsupported nodes: tools query each unsupported part again, which would not end
+for a part of one node.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from anyrt.onnx.model import Model
 
 @fold
 class NodeIndices(list[int]):
-    """The indices of nodes of one part of a model."""
+    """The indices of the nodes of one part of a model."""
 
     def __bool__(self) -> bool:
-        """Whether there is any."""
+        """Whether the list is not empty."""
         return len(self) > 0
 
 
 @fold
 class SubGraphCollection(list[tuple[list[int], bool]]):
-    """Parts of a model, each with whether it is supported."""
+    """The parts of a model, each with whether it is supported."""
 
     def __bool__(self) -> bool:
-        """Whether there is any."""
+        """Whether the list is not empty."""
         return len(self) > 0
 
 
 def split(model: Model, failures: Iterable[Failure]) -> list[tuple[list[int], bool]]:
-    """The supported nodes in runs: none where the model as a whole is wrong."""
+    """The lists of consecutive supported nodes; none if the model itself is invalid."""
     wrong = {f.index for f in failures}
     good = [i for i in range(len(model.proto.graph.node)) if not wrong & {i, -1}]
     runs = groupby(enumerate(good), lambda pair: pair[1] - pair[0])

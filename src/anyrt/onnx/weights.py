@@ -1,4 +1,4 @@
-"""Weights of a model: arrays that lie in the file, in files beside it, or in the message itself.
+"""Reads the weights of a model from its file, from external files, or from the message.
 
 reader = Reader(Path("folder"), memoryview(model))
 array = reader.array(tensor)
@@ -27,8 +27,8 @@ from anyrt.ops._record import Array
 from anyrt.plan.disk import open_regular
 
 D = DataType
-LONGEST = 255  # of a name in a message
-# ONNX's numbers of element types, in their order from 1 on; None: what no network holds.
+LONGEST = 255  # maximum characters of a name in an error message
+# The element types in the order of ONNX's numbers, from 1 on; None: not supported.
 _TYPES: tuple[DataType | None, ...] = (
     *(
         D.FLOAT,
@@ -52,7 +52,7 @@ _NAMES = {8: "strings", 14: "complex64", 15: "complex128"}
 
 
 def data_type(number: int, where: str) -> DataType:
-    """The element type that ONNX numbers so."""
+    """The element type with a number of ONNX."""
     dtype = _TYPES[number - 1] if 0 < number <= len(_TYPES) else None
     if dtype is None:
         got = _NAMES.get(number, f"element type {number}")
@@ -62,9 +62,9 @@ def data_type(number: int, where: str) -> DataType:
 
 @dataclass(slots=True)
 class Reader:
-    """Reads tensors of a model whose bytes are `model` and whose other files lie in `folder`, None: nowhere.
+    """Reads tensors of a model with the bytes `model` and external files in `folder` (None: no files).
 
-    loaded: arrays that the user loaded in place of tensors of the model, by name.
+    loaded: arrays of the user that replace tensors of the model, by name.
     """
 
     folder: Path | None
@@ -73,14 +73,14 @@ class Reader:
     _files: dict[str, memoryview] = field(default_factory=dict)
 
     def array(self, tensor: TensorProto) -> Array:
-        """The elements, shaped; long ones are read only. Raises GraphError AR418 for data that is
-        not where the model says, AR417 for one of another length."""
+        """The tensor as an array; large ones are read-only. Raises GraphError AR418 for data that is not at
+        its location, AR417 for data of another length."""
         if tensor.name and tensor.name in self.loaded:
             return self.loaded[tensor.name]
         where, dtype = f"initializer {tensor.name}", data_type(tensor.data_type, tensor.name)
         shape = tuple(tensor.dims)
         if any(d < 0 for d in shape):
-            raise GraphError("AR417", where, f"sizes {shape}", "sizes of 0 or more")
+            raise GraphError("AR417", where, f"shape {shape}", "dimensions of 0 or more")
         if tensor.data_location == TensorProto.EXTERNAL:
             return self._outside(where, tensor, dtype, shape)
         held = len(tensor.raw_data) if tensor.raw_data else None
@@ -102,10 +102,10 @@ class Reader:
             raise _length(where, length, dtype, shape)
         data = self._file(where, refs.get("location", ""))
         if offset < 0 or offset + needed > len(data):
-            got, wanted = f"{len(data)} bytes", f"at least {offset + needed}"
+            got, wanted = f"{len(data)} bytes", f"at least {offset + needed} bytes"
             raise GraphError("AR418", f"{where}: {refs['location']}", got, wanted)
         part = data[offset : offset + needed]
-        if dtype.itemsize < 1:  # elements that share bytes are unpacked, one in each byte
+        if dtype.itemsize < 1:  # elements that share bytes are unpacked, one per byte
             copy = TensorProto(data_type=tensor.data_type, dims=shape, raw_data=bytes(part))
             return np.asarray(numpy_helper.to_array(copy))
         return np.frombuffer(part, numpy_dtype(dtype)).reshape(shape)
@@ -119,8 +119,8 @@ class Reader:
         return self._files[location]
 
     def _inside(self, where: str, location: str) -> Path:
-        """The file of a location: inside the model's folder, as far as its links are followed, or in the
-        folder `blobs` of the cache of models that the folder is a snapshot of."""
+        """The file of a location, after resolving links. It must be inside the model's folder or, if this is
+        a snapshot in a cache of models, in the folder `blobs` of the cache."""
         path = PurePosixPath(location)
         plain = "\0" not in location and not PureWindowsPath(location).drive and "\\" not in location
         if not location:
@@ -130,16 +130,16 @@ class Reader:
         if self.folder is None or path.is_absolute() or ".." in path.parts or not plain:
             got, do = (
                 f"data in {shortened(location)!r}",
-                "give the path of the model, and keep data in its folder",
+                "pass the path of the model, and keep the data in its folder",
             )
             raise GraphError("AR418", where, got, "a file in the model's folder", do)
         root = self.folder.resolve()
-        try:  # strictly: of a path through a circle of links, `resolve` leaves the rest unresolved
+        try:  # strict: otherwise `resolve` stops silently at a cycle of links
             file = (self.folder / path).resolve(strict=True)
         except FileNotFoundError:
             file = None
         if file and not any(file.is_relative_to(place) for place in (root, *_stores(root))):
-            got = f"{location!r}, a link out of the folder"
+            got = f"{location!r}, a link to a file outside the folder"
             raise GraphError("AR418", where, got, "a file in the model's folder")
         if not file or file.is_dir():
             raise GraphError(
@@ -149,48 +149,50 @@ class Reader:
 
 
 def _stores(folder: Path) -> list[Path]:
-    """Where links of a model's folder may lead: of `cache/snapshots/version/…`, `cache/blobs`."""
+    """The folder to which links of a model's folder may lead: `cache/blobs` for
+    `cache/snapshots/version/…`."""
     return [up.parent / "blobs" for up in folder.parents if up.name == "snapshots"]
 
 
 def mapped(path: Path) -> memoryview:
-    """The bytes of a model's file, read when they are asked for; raises what `readable` does."""
+    """The bytes of a model's file, mapped; raises the errors of `readable`."""
     with readable("AR416", shortened(str(path))):
         return _mapped(path)
 
 
 @contextmanager
 def readable(code: str, where: str) -> Iterator[None]:
-    """GraphError of `code` for a file that cannot be read inside; ResourceError AR802 where memory lacks."""
+    """Raise GraphError with `code` if the file in this block is not readable; ResourceError AR802 without
+    memory."""
     try:
         yield
     except PlanError as error:
-        raise GraphError(code, where, error.got, error.wanted, "give the path of a file") from None
-    except (OSError, RuntimeError) as error:  # until Python 3.12 links in a circle are RuntimeErrors
+        raise GraphError(code, where, error.got, error.wanted, "pass the path of a file") from None
+    except (OSError, RuntimeError) as error:  # until Python 3.12 a cycle of links is a RuntimeError
         if isinstance(error, OSError) and error.errno == errno.ENOMEM:
             lack = "no memory to map the file"
             raise ResourceError("AR802", where, lack, "memory for the file") from None
         got = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise GraphError(code, where, got, "a file that can be read", "check the path") from None
+        raise GraphError(code, where, got, "a readable file", "check the path") from None
 
 
 def _mapped(path: Path) -> memoryview:
-    with open_regular(path, "model") as file:  # which waits for no FIFO
+    with open_regular(path, "model") as file:  # it does not block on a FIFO
         size = os.fstat(file.fileno()).st_size
         return memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) if size else b"")
 
 
 def shortened(name: str) -> str:
-    """A name as messages show it."""
+    """A name for messages, truncated if it is long."""
     return name if len(name) <= LONGEST else f"{name[:LONGEST]}…"
 
 
 def to_weights(array: Array, dtype: DataType) -> Weights:
-    """What `add_constant` takes. Fields of a message begin anywhere, at no multiple of their elements' size;
-    they are not copied for that, since the plan's constants are aligned and most are packed before."""
+    """The weights for `add_constant`. Fields of a message may be unaligned; they are not copied, since the
+    plan aligns its constants and most of them are packed before."""
     return Weights(np.ascontiguousarray(array.reshape(-1)).astype(numpy_dtype(dtype), copy=False))
 
 
 def _length(where: str, got: int, dtype: DataType, shape: tuple[int, ...]) -> GraphError:
-    wanted = f"{storage_bytes(dtype, prod(shape))} for {dtype} of sizes {shape}"
+    wanted = f"{storage_bytes(dtype, prod(shape))} bytes for {dtype} of shape {shape}"
     return GraphError("AR417", where, f"{got} bytes", wanted)

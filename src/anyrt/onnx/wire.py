@@ -1,8 +1,8 @@
-"""The bytes of a model without its weights, so that these are read where they lie and never copied.
+"""Separates large weights from the bytes of a model, so that they are mapped and never copied.
 
-A model is a message of Protocol Buffers. Its weights are fields of bytes, `TensorProto.raw_data`; a parser of
-messages copies all of them. Here each large one is taken out and replaced by what ONNX calls external data,
-at a location that no model knows: an offset and a length in the file itself.
+A model is a message of Protocol Buffers. Its weights are fields of bytes, `TensorProto.raw_data`, which a
+parser of messages would copy. This module replaces each large one by external data of ONNX, an offset and a
+length in the file itself, at a location that no model can name.
 
 Source: https://protobuf.dev/programming-guides/encoding and onnx.proto, fields by number.
 """
@@ -14,12 +14,12 @@ from typing import Final
 
 from anyrt.core.errors import GraphError
 
-# The location of a model's own bytes; drawn anew by each process, so that no model can name it.
+# The location of a model's own bytes; random in each process, so that no model can name it.
 OWN: Final = f"\0{secrets.token_hex(8)}"
 LARGE = 4096  # bytes; smaller weights are copied with the rest
-DEEPEST = 64  # messages inside one another; graphs in graphs are as deep as that in no real model
+DEEPEST = 64  # nested messages; no real model nests graphs so deeply
 RAW_DATA = 9
-# The fields of a message that may hold weights, and what message each of them is.
+# The fields of a message that may contain weights, and the message type of each.
 INSIDE: dict[str, dict[int, str]] = {
     "model": {7: "graph", 25: "function"},
     "graph": {1: "node", 5: "tensor"},
@@ -35,22 +35,22 @@ FIXED = {1: 8, 5: 4}
 def without_weights(model: memoryview) -> bytes:
     """The bytes of the model in which large weights are external data at `OWN`.
 
-    Raises GraphError AR416 for bytes that are no message."""
+    Raises GraphError AR416 for bytes that are not a message."""
     return b"".join(_stripped(model, 0, len(model), "model", 0))
 
 
 def _stripped(data: memoryview, at: int, end: int, kind: str, depth: int) -> list[bytes | memoryview]:
     """The fields of a message between two offsets."""
     if depth > DEEPEST:
-        raise damaged("graphs inside one another without end")
+        raise damaged("too many nested graphs")
     out: list[bytes | memoryview] = []
-    taken = b""  # what stands for weights: at the end, as the last one of equal fields counts
-    copied = at  # up to where bytes have been taken over
+    taken = b""  # the replacement of weights: at the end, since the last of equal fields counts
+    copied = at  # the end of the copied bytes
     while at < end:
         start = at
         key, at = _varint(data, at, end)
         field, wire = key >> 3, key & 7
-        if field == 0:  # no message has it, so that zeros are refused at the first one
+        if field == 0:  # no message has this field, so that zeros are rejected at the first one
             raise damaged("a field of number 0")
         at, size = _skip(data, at, end, wire)
         begin = at - size
@@ -70,7 +70,7 @@ def _stripped(data: memoryview, at: int, end: int, kind: str, depth: int) -> lis
 
 
 def _skip(data: memoryview, at: int, end: int, wire: int) -> tuple[int, int]:
-    """Where a field's value ends, and how many bytes its content has."""
+    """The end of a field's value, and the number of bytes of its content."""
     if wire == 0:
         return _varint(data, at, end)[1], 0
     if wire == 2:
@@ -85,7 +85,7 @@ def _skip(data: memoryview, at: int, end: int, wire: int) -> tuple[int, int]:
 
 
 def _varint(data: memoryview, at: int, end: int) -> tuple[int, int]:
-    """A number of variable length, and where it ends."""
+    """A number of variable length, and its end."""
     value = 0
     for shift in range(0, 70, 7):
         if at >= end:
@@ -108,7 +108,7 @@ def _number(value: int) -> bytes:
 
 
 def _field(field: int, parts: list[bytes | memoryview]) -> bytes:
-    """The beginning of a field whose content follows."""
+    """The header of a field, whose content follows."""
     return _number(field << 3 | 2) + _number(sum(map(len, parts)))
 
 
@@ -124,7 +124,7 @@ def _external(offset: int, size: int) -> bytes:
 
 
 def damaged(got: str) -> GraphError:
-    """The error for bytes that are no model."""
+    """The error for bytes that are not a model."""
     return GraphError(
         "AR416", "the model", got, "an ONNX model", "check the file: onnx.checker.check_model(path)"
     )

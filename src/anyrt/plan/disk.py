@@ -25,7 +25,7 @@ def open_regular(path: Path, where: str) -> BinaryIO:
     mode = os.fstat(handle).st_mode
     if not stat.S_ISREG(mode):
         os.close(handle)
-        got, do = f"mode {stat.filemode(mode)}", "give the path of a file"
+        got, do = f"mode {stat.filemode(mode)}", "pass the path of a file"
         raise PlanError("AR604", where, got, "a regular file", do)
     return os.fdopen(handle, "rb")
 

@@ -1,4 +1,4 @@
-"""What each operator of ONNX means, by family; a function that `importer` decorates is enough to add one."""
+"""The importers of ONNX operators, by family; a function with the decorator `importer` adds one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from anyrt.onnx import plain
 
 
 def load() -> None:
-    """Have every importer told."""
+    """Register all importers."""
     for module in pkgutil.iter_modules(__path__):
         importlib.import_module(f"{__name__}.{module.name}")
     plain.load()

@@ -1,4 +1,4 @@
-"""Sums of products that letters name, and determinants."""
+"""Einsum and determinants."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from anyrt.core.enums import DataType, ReduceOperation, TopKOperation, UnaryOper
 from anyrt.onnx.node import Node, importer
 
 R, INT64 = ReduceOperation, DataType.INT64
-LARGEST = 64  # rows of a matrix that is eliminated step by step
+LARGEST = 64  # maximum rows of a matrix for the elimination
 BYTES = {DataType.INT8: DataType.INT32, DataType.UINT8: DataType.INT32}
 
 
 @importer("Einsum")
 def einsum(node: Node) -> Tensor:
-    """The layer's, which knows small letters alone."""
+    """An Einsum layer, which supports only lowercase letters."""
     inputs = node.present()
     dtype = inputs[0].dtype
     ready = [x.cast(BYTES.get(dtype, dtype)).it for x in inputs]
@@ -29,7 +29,7 @@ def einsum(node: Node) -> Tensor:
 
 
 def _small(equation: str) -> str:
-    """The equation with small letters for capitals; what is kept is written where it was left out."""
+    """The equation with lowercase letters, and with an explicit output."""
     text = "".join(equation.split())
     if text == text.lower():
         return text
@@ -44,12 +44,12 @@ def _small(equation: str) -> str:
 
 @importer("Det")
 def determinant(node: Node) -> Tensor:
-    """The product of the pivots of an elimination, each the largest that is left of its column; rows stay
-    where they are, those of pivots become 0, and the order in which they were taken gives the sign."""
+    """The product of the pivots of an elimination. Each pivot is the largest remaining element of its column.
+    Rows are not exchanged; those of pivots become 0, and their order determines the sign."""
     x = node.input(0)
     n = x.sizes[-1]
     if not 0 < n <= LARGEST:
-        raise node.unsupported(f"a matrix of {n} columns", f"use a known number of at most {LARGEST}")
+        raise node.unsupported(f"a matrix of {n} columns", f"use a static number of at most {LARGEST}")
     a, rows = wide(x), node.constant(np.arange(n).reshape(n, 1), INT64)
     product, places = None, []
     for k in range(n):
@@ -72,7 +72,7 @@ def determinant(node: Node) -> Tensor:
 
 
 def _sign(node: Node, places: list[Tensor]) -> Tensor:
-    """1 for an even number of pairs of rows that were taken in the other order, −1 for an odd one."""
+    """The sign of the permutation of rows: 1 for an even number of inversions, −1 for an odd number."""
     down, n = node.concat(places, places[0].rank - 2), len(places)
     across = node.concat(places, places[0].rank - 1)
     later = node.constant(np.triu(np.ones((n, n), bool), 1))

@@ -1,7 +1,8 @@
-"""Attention and rotary embedding, as ONNX has them; ONNX Runtime's own are made of the same.
+"""Attention and rotary embedding of ONNX; the operators of ONNX Runtime use the same functions.
 
-Where Attention as a layer says it all, it is one; else scores, their mask, softmax, and the product with the
-values, which the compiler makes a few rows at a time like the layer's.
+If the Attention layer supports all attributes, the node is one layer. Otherwise it becomes scores, their
+mask, softmax, and the product with the values, which the compiler computes a few rows at a time, like the
+layer.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ NATIVE = frozenset({FLOAT, DataType.HALF, DataType.BF16})
 
 @dataclass(slots=True)
 class Scores:
-    """What attention is asked for beside its operands, which are (batch, heads, tokens, head size).
+    """The parameters of attention in addition to its operands, which are (batch, heads, tokens, head size).
 
-    seen: conditions under which a query sees a key, bias: what is added to scores; both broadcast to
-    (batch, heads, queries, keys). causal: a query sees keys up to its own number. asked: which stage of
-    scores is an output: 0: products, 1: capped, 2: with the bias, 3: after softmax.
+    seen: masks that are True if a query attends to a key; bias: is added to scores; both broadcast to (batch,
+    heads, queries, keys). causal: a query attends to keys up to its own position. asked: the stage of scores
+    that is an output: 0: products, 1: capped, 2: with the bias, 3: after softmax.
     """
 
     scale: float | None = None
@@ -43,8 +44,7 @@ class Scores:
 
 
 def attended(node: Node, q: Tensor, k: Tensor, v: Tensor, how: Scores) -> Tensor:
-    """The values, weighed by how well queries and keys match; several heads of queries may share one of
-    keys."""
+    """Attention: softmax of the scores, times the values; several query heads may share one key head."""
     scale = how.scale or (1.0 / math.sqrt(q.sizes[3]) if q.sizes[3] > 0 else None)
     q = q * _scale_of(node, q) if scale is None else q * scale
     if _is_layer(q, k, v, how):
@@ -66,39 +66,41 @@ def attended(node: Node, q: Tensor, k: Tensor, v: Tensor, how: Scores) -> Tensor
 
 
 def _scale_of(node: Node, q: Tensor) -> Tensor:
-    """1 / √ of an open head size."""
+    """1 / √ of a dynamic head size."""
     root = node.unary(UnaryOperation.SQRT, q.size(3).cast(wide(q).dtype))
     return node.unary(UnaryOperation.RECIP, root).cast(q.dtype).reshape((1, 1, 1, 1))
 
 
 def _group(node: Node, q: Tensor, k: Tensor) -> int:
-    """How many heads of queries share one of keys."""
+    """The number of query heads for each key head."""
     many, few = q.sizes[1], k.sizes[1]
     if min(many, few) < 0:
         if many != few:
-            raise node.unsupported("a number of heads that a run decides", "name the attributes for them")
+            raise node.unsupported(
+                "a dynamic number of heads", "set the attributes q_num_heads and kv_num_heads"
+            )
         return 1
     if few == 0 or many % few:
-        raise node.unsupported(f"{many} heads of queries for {few} of keys", "use a multiple")
+        raise node.unsupported(f"{many} query heads for {few} key heads", "use a multiple of the key heads")
     return many // few
 
 
 def _is_layer(q: Tensor, k: Tensor, v: Tensor, how: Scores) -> bool:
-    """Whether the layer Attention says it all."""
+    """Whether the Attention layer supports all parameters."""
     plain = how.bias is None and not how.seen and not how.cap and how.asked is None
     same = k.sizes[3] == v.sizes[3] and min(q.sizes[1], k.sizes[1], q.sizes[3], k.sizes[3], v.sizes[3]) > 0
     return plain and same and q.dtype in NATIVE and {k.dtype, v.dtype} == {q.dtype}
 
 
 def _layer(node: Node, q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Tensor:
-    network: Any = node.network  # whose methods follow from the records
+    network: Any = node.network  # its methods are derived from the records
     layer = network.add_attention(q.it, k.it, v.it, AttentionNormalizationOp.SOFTMAX, causal)
     layer.name = f"{node.where}.attention"
     return node.tensor(layer.get_output(0))
 
 
 def _weights(node: Node, scores: Tensor, how: Scores) -> Tensor:
-    """Softmax over keys; 0 for queries that see none."""
+    """Softmax over keys; 0 for queries that attend to none."""
     stages = [scores]
     scores = scores.cast(FLOAT) if scores.dtype in NATIVE else scores
     if how.cap:
@@ -120,7 +122,8 @@ def _weights(node: Node, scores: Tensor, how: Scores) -> Tensor:
 
 
 def _safe(node: Node, scores: Tensor) -> Tensor:
-    """Where a key is seen, the largest score adds 1 to the sum of powers; elsewhere all of them are 0."""
+    """A divisor that is not 0: if a query attends to a key, its largest score adds 1 to the sum; otherwise
+    all exponentials are 0."""
     axis = [scores.rank - 1]
     most = node.reduce(ReduceOperation.MAX, scores, axis).maximum(LEAST)
     powers = node.unary(UnaryOperation.EXP, scores - most)
@@ -128,7 +131,7 @@ def _safe(node: Node, scores: Tensor) -> Tensor:
 
 
 def positions(node: Node, x: Tensor, axis: int) -> Tensor:
-    """The numbers of tokens along an axis of scores, (1, 1, tokens, 1) or (1, 1, 1, tokens)."""
+    """The positions of tokens along an axis of scores, (1, 1, tokens, 1) or (1, 1, 1, tokens)."""
     return node.counted(length(x, 2)).reshape([-1 if k == axis else 1 for k in range(4)])
 
 
@@ -138,7 +141,9 @@ def positions(node: Node, x: Tensor, axis: int) -> Tensor:
 def heads_of(node: Node, x: Tensor, heads: int) -> Tensor:
     """(batch, tokens, heads · size) as (batch, heads, tokens, size)."""
     if x.sizes[2] >= 0 and (heads < 1 or x.sizes[2] % heads):
-        raise node.unsupported(f"{heads} heads of {x.sizes[2]} elements", "name a number that divides them")
+        raise node.unsupported(
+            f"{heads} heads of {x.sizes[2]} elements", "use a number of heads that divides the elements"
+        )
     size: Size = x.sizes[2] // heads if x.sizes[2] >= 0 else x.size(2) // heads
     return x.reshape([length(x, 0), length(x, 1), heads, size]).transpose(0, 2, 1, 3)
 
@@ -150,7 +155,7 @@ def joined(x: Tensor) -> Tensor:
 
 @importer("Attention")
 def attention(node: Node) -> list[Tensor | None]:
-    """The result, keys and values with what was kept, and scores where they are asked for."""
+    """The result, keys and values with the cached ones, and scores if they are requested."""
     q, k, v = (node.input(i) for i in range(3))
     flat = q.rank == 3
     if flat:
@@ -177,7 +182,7 @@ def attention(node: Node) -> list[Tensor | None]:
 
 
 def _limit(node: Node, q: Tensor, k: Tensor, offset: Size | None, how: Scores) -> None:
-    """Which keys a query sees by its position."""
+    """The keys to which a query attends by its position."""
     causal = bool(node.attr("is_causal", 0))
     left, right = node.attr("left_window_size", -1), node.attr("right_window_size", -1)
     how.causal = causal and offset is None
@@ -209,7 +214,7 @@ def _mask(node: Node, k: Tensor, how: Scores) -> None:
 
 
 def _widened(node: Node, mask: Tensor, k: Tensor) -> Tensor:
-    """A mask for fewer keys than there are, which hides the others."""
+    """Extend a mask for fewer keys; the other keys are hidden."""
     if mask.sizes[-1] == 1:
         return mask
     at = node.counted(length(k, 2))
@@ -222,7 +227,7 @@ def _widened(node: Node, mask: Tensor, k: Tensor) -> Tensor:
 
 @importer("RotaryEmbedding")
 def rotary_embedding(node: Node) -> Tensor:
-    """One layer."""
+    """A RotaryEmbedding layer."""
     x, ids = node.input(0), node.optional(3)
     flat = x.rank == 3
     x = heads_of(node, x, node.attr("num_heads", 0)) if flat else x

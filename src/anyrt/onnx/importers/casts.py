@@ -1,4 +1,4 @@
-"""Other types: of the same numbers, or of the same bits."""
+"""Casts: to another type of the same value, or of the same bits."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from anyrt.onnx.node import Node, importer
 from anyrt.onnx.weights import data_type
 
 INT32, FLOAT = DataType.INT32, DataType.FLOAT
-STEP = 1 << 23  # of the exponent in the bits of float32
+STEP = 1 << 23  # the position of the exponent in the bits of float32
 NAN = 0x7FC00000
 
 
 @importer("Cast")
 def cast(node: Node) -> Tensor:
-    """Another type."""
+    """A cast to a type."""
     if node.version < 6:
         return _cast(node, data_type(TensorProto.DataType.Value(node.required("to", "")), node.where))
     return _cast(node, node.dtype("to", FLOAT))
@@ -25,13 +25,13 @@ def cast(node: Node) -> Tensor:
 
 @importer("CastLike")
 def cast_like(node: Node) -> Tensor:
-    """The type of another tensor."""
+    """A cast to the type of another tensor."""
     return _cast(node, node.input(1).dtype)
 
 
 @importer("BitCast")
 def bit_cast(node: Node) -> Tensor:
-    """The same bits as another type."""
+    """The bits, interpreted as another type."""
     return _bits(node, node.input(0), node.dtype("to", FLOAT))
 
 
@@ -55,7 +55,7 @@ def _cast(node: Node, dtype: DataType) -> Tensor:
 
 
 def _power(node: Node, x: Tensor, saturates: bool) -> Tensor:
-    """The power of two that a magnitude becomes, by the exponent in its bits; e8m0 has no others."""
+    """The nearest power of two of a magnitude, from the exponent in its bits; e8m0 has only powers of two."""
     single = x.cast(FLOAT)
     bits = _bits(node, single, INT32)
     if x.dtype is DataType.DOUBLE:  # what float32 has not is a step more or less, which decides

@@ -1,4 +1,4 @@
-"""Operators of ONNX Runtime's own domain, com.microsoft, on real numbers: what its optimiser fuses."""
+"""Operators of ONNX Runtime's domain com.microsoft on real numbers, which its optimiser creates by fusion."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from anyrt.onnx.node import Importer, Node, importer
 DOMAIN = "com.microsoft"
 A = ActivationType
 FLOAT, INT32, INT64 = DataType.FLOAT, DataType.INT32, DataType.INT64
-# Activations behind a product, with their parameters and what these are where a model leaves them out.
+# Activations after a product, with their parameters and the defaults of these.
 BEHIND: dict[str, tuple[ActivationType, tuple[float, ...]]] = {
     "Relu": (A.RELU, ()),
     "Tanh": (A.TANH, ()),
@@ -35,7 +35,7 @@ contrib: Callable[..., Callable[[Importer], Importer]] = partial(importer, domai
 
 
 def activated(node: Node, x: Tensor, values: tuple[float, ...]) -> Tensor:
-    """What the attribute `activation` names."""
+    """Apply the activation that the attribute `activation` names."""
     name = node.attr("activation", "")
     if not name:
         return x
@@ -48,19 +48,19 @@ def activated(node: Node, x: Tensor, values: tuple[float, ...]) -> Tensor:
 
 
 def biased(x: Tensor, bias: Tensor | None) -> Tensor:
-    """The sum, if there is something to add."""
+    """The sum with a bias, if there is one."""
     return x if bias is None else x + bias
 
 
 @contrib("Gelu", "BiasGelu")
 def gelu(node: Node) -> Tensor:
-    """x · Φ(x), of the sum with a bias."""
+    """GELU of the sum with a bias: x · Φ(x)."""
     return node.layer("add_activation", biased(node.input(0), node.optional(1)), A.GELU_ERF)
 
 
 @contrib("FastGelu")
 def fast_gelu(node: Node) -> Tensor:
-    """The same by tanh."""
+    """The same, approximated with tanh."""
     return node.layer("add_activation", biased(node.input(0), node.optional(1)), A.GELU_TANH)
 
 
@@ -73,7 +73,7 @@ def quick_gelu(node: Node) -> Tensor:
 
 @contrib("FusedConv")
 def fused_conv(node: Node) -> Tensor:
-    """A convolution, perhaps a sum, and an activation."""
+    """A convolution, an optional sum, and an activation."""
     params: tuple[float, ...] = node.attr("activation_params", ())
     return activated(node, biased(convolution(node), node.optional(3)), params)
 
@@ -87,7 +87,7 @@ def fused_gemm(node: Node) -> Tensor:
 
 @contrib("FusedMatMul", "TransposeMatMul")
 def fused_matmul(node: Node) -> Tensor:
-    """α · A · B, of operands that may be transposed: their last two axes, or the first and those behind."""
+    """α · A · B, whose operands may be transposed: their last two axes, or the first and the others."""
     a, b = node.input(0), node.input(1)
     if node.attr("transBatchA", 0):
         a = a.transpose(*range(1, a.rank - 1), 0, a.rank - 1)
@@ -112,7 +112,7 @@ def normalised(node: Node, x: Tensor, scale: Tensor, bias: Tensor | None, eps: f
 
 
 def of_square(node: Node, x: Tensor, scale: Tensor, eps: float, axis: int = -1) -> tuple[Tensor, Tensor]:
-    """RMS norm along the last axes, and what it multiplies by."""
+    """RMS norm along the last axes, and its factor."""
     number = wide(x)
     axes = range(axis % x.rank, x.rank)
     mean = node.reduce(ReduceOperation.AVG, number * number, axes)
@@ -137,7 +137,7 @@ def skip_rms_norm(node: Node) -> list[Tensor | None]:
 
 @importer("SimplifiedLayerNormalization")
 def rms_norm(node: Node) -> list[Tensor]:
-    """RMS norm, which ONNX Runtime has in ONNX's own domain."""
+    """RMS norm, which ONNX Runtime defines in the domain of ONNX."""
     more = node.attr("epsilon", 1e-5), node.attr("axis", -1)
     return list(of_square(node, node.input(0), node.input(1), *more))
 
@@ -147,7 +147,8 @@ contrib("SimplifiedLayerNormalization")(rms_norm)
 
 @contrib("EmbedLayerNormalization")
 def embed_layer_norm(node: Node) -> list[Tensor | None]:
-    """Embeddings of words, positions and segments, added up and normalised; how many words a mask shows."""
+    """The normalised sum of embeddings of words, positions and segments, and the number of words in the
+    mask."""
     ids, words, places, scale = (node.input(i) for i in (0, 2, 3, 5))
     segments, kinds, bias, mask, positions = (node.optional(i) for i in (1, 4, 6, 7, 8))
     at = node.counted(length(ids, 1)) if positions is None else positions
@@ -163,8 +164,8 @@ def embed_layer_norm(node: Node) -> list[Tensor | None]:
 
 
 def hidden_by(node: Node, mask: Tensor, keys: Tensor) -> Tensor:
-    """What a mask adds to scores: a large number below 0 where a key is hidden. It is how many keys there
-    are, (batch,), or which, (batch, keys) or (batch, queries, keys), or of all heads."""
+    """The summand of a mask for scores: a large negative number for hidden keys. The mask is the number of
+    keys, (batch,), or a mask of them, (batch, keys) or (batch, queries, keys), or one with heads."""
     if mask.rank == 1:
         seen = positions(node, keys, 3) < mask.cast(INT64).reshape((-1, 1, 1, 1))
     else:
@@ -175,12 +176,12 @@ def hidden_by(node: Node, mask: Tensor, keys: Tensor) -> Tensor:
 
 
 def added(a: Tensor | None, b: Tensor | None) -> Tensor | None:
-    """The sum of what there is."""
+    """The sum of the operands that are not None."""
     return b if a is None else biased(a, None if b is None else b.cast(a.dtype))
 
 
 def limited(node: Node, q: Tensor, k: Tensor, past: Tensor | None, how: Scores, causal: bool) -> None:
-    """A query sees keys up to its own position, which counts what was kept."""
+    """Limit a query to keys up to its own position, which includes cached tokens."""
     how.causal = causal and past is None
     if causal and past is not None:
         rows = positions(node, q, 2) + (k.size(2) - q.size(2)).reshape((1, 1, 1, 1))
@@ -189,11 +190,11 @@ def limited(node: Node, q: Tensor, k: Tensor, past: Tensor | None, how: Scores, 
 
 @contrib("Attention")
 def attention(node: Node) -> list[Tensor | None]:
-    """Projections, and attention of their heads."""
+    """Projections, and attention over their heads."""
     x, weights = node.input(0), node.input(1)
     bias, mask, past, more = (node.optional(i) for i in range(2, 6))
     if bias is None or node.attr("do_rotary", 0) or node.optional(6) is not None:
-        raise node.unsupported("rotary embedding, or a shared buffer", "export the model without fusing it")
+        raise node.unsupported("rotary embedding, or a shared buffer", "export the model without this fusion")
     total, heads = weights.sizes[1], node.attr("num_heads", 0)
     sizes = node.attr("qkv_hidden_sizes", (total // 3,) * 3)
     every = node.matmul(x, weights) + bias
@@ -203,7 +204,7 @@ def attention(node: Node) -> list[Tensor | None]:
         k, v = node.concat([before[0], k], 2), node.concat([before[1], v], 2)
     how = Scores(node.attr("scale", 0.0) or None)
     if mask is not None and mask.rank == 1 and mask.sizes[0] != x.sizes[0] > 0:
-        raise node.unsupported("a mask of starts and ends", "give one of rank 2")
+        raise node.unsupported("a mask of starts and ends", "use a mask of rank 2")
     how.bias = added(more, None if mask is None else hidden_by(node, mask, k))
     limited(node, q, k, past, how, bool(node.attr("unidirectional", 0)))
     y = joined(attended(node, q, k, v, how))
@@ -221,11 +222,11 @@ def _parts(node: Node, x: Tensor, sizes: tuple[int, ...]) -> list[Tensor]:
 
 @contrib("MultiHeadAttention")
 def multi_head_attention(node: Node) -> list[Tensor | None]:
-    """Attention of heads; keys may be those of another sequence, or kept."""
+    """Multi-head attention; keys may be those of another sequence, or cached."""
     q, heads = node.input(0), node.attr("num_heads", 0)
     k, v, bias, mask, more, past, kept = (node.optional(i) for i in range(1, 8))
     if k is None or v is None:
-        raise node.unsupported("queries, keys and values in one tensor", "give them as three")
+        raise node.unsupported("queries, keys and values in one tensor", "pass them as three tensors")
     if bias is not None:
         width = q.sizes[2] if q.sizes[2] > 0 else bias.sizes[0] // 3
         parts = _parts(node, bias, (width, width, bias.sizes[0] - 2 * width))
@@ -242,7 +243,7 @@ def multi_head_attention(node: Node) -> list[Tensor | None]:
 
 @contrib("RotaryEmbedding")
 def rotary(node: Node) -> Tensor:
-    """One layer; a single position id is where the first token stands."""
+    """A RotaryEmbedding layer; a single position id is the position of the first token."""
     x, ids, cos, sin = (node.input(i) for i in range(4))
     flat, heads = x.rank == 3, node.attr("num_heads", 0)
     if flat:
@@ -258,7 +259,7 @@ def rotary(node: Node) -> Tensor:
 
 
 def turned(node: Node, x: Tensor, ids: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Pairs of each head's elements, turned by the angles of these positions."""
+    """Pairs of elements of each head, rotated by the angles of these positions."""
     pairs = bool(node.attr("interleaved", 0) or node.attr("rotary_interleaved", 0))
     layer = node.add("add_rotary_embedding", x, cos, sin, pairs, node.attr("rotary_embedding_dim", 0))
     return node.with_inputs(layer, {3: ids})
@@ -266,18 +267,18 @@ def turned(node: Node, x: Tensor, ids: Tensor, cos: Tensor, sin: Tensor) -> Tens
 
 @contrib("GroupQueryAttention")
 def group_query_attention(node: Node) -> list[Tensor | None]:
-    """Causal attention on a cache, of which each batch has filled a part."""
+    """Causal attention with a cache, of which each batch element has filled a part."""
     q = node.input(0)
     k, v, past, kept = (node.optional(i) for i in range(1, 5))
     heads, few = node.attr("num_heads", 0), node.attr("kv_num_heads", 0)
     if node.optional(11) is not None or node.attr("smooth_softmax", 0) > 0:
-        raise node.unsupported("a sink of attention", "export the model without it")
+        raise node.unsupported("an attention sink", "export the model without it")
     if k is None or v is None:
         size = q.sizes[2] // (heads + 2 * few)
         q, k, v = _parts(node, q, (heads * size, few * size, few * size))
     q, k, v = (heads_of(node, x, n) for x, n in ((q, heads), (k, few), (v, few)))
     filled = node.input(5).cast(INT64).reshape((-1, 1)) + 1
-    before = (filled - q.size(2)).maximum(0)  # tokens of each batch that were there
+    before = (filled - q.size(2)).maximum(0)  # cached tokens of each batch element
     if node.attr("do_rotary", 0):
         ids = node.optional(9)
         ids = before + node.counted(length(q, 2)).unsqueeze(0) if ids is None else ids
@@ -295,7 +296,7 @@ def group_query_attention(node: Node) -> list[Tensor | None]:
 
 
 def cached(node: Node, past: Tensor, new: Tensor, before: Tensor, total: Size) -> Tensor:
-    """The cache with new tokens behind those that were there: `before` of each batch, (batch, 1)."""
+    """The cache with new tokens after the cached ones; `before`: the number of the latter, (batch, 1)."""
     most = length(past, 2)
     size = larger(total, most) if isinstance(most, int) else most.maximum(total)
     at = node.counted(size).unsqueeze(0)

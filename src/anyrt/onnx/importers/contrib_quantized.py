@@ -1,4 +1,4 @@
-"""Operators of ONNX Runtime's own domain on codes: dequantised, computed, quantised again."""
+"""Operators of ONNX Runtime's domain on quantized tensors: dequantize, compute, quantize."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ FLOAT = DataType.FLOAT
 
 
 def real(node: Node, i: int, axis: int = 1) -> Tensor:
-    """Inputs `i`, a scale and a zero point, as numbers."""
+    """Dequantize inputs `i` to `i` + 2: codes, scale and zero point."""
     return dequantized(node, node.input(i), node.input(i + 1), node.optional(i + 2), grain=Grain(axis))
 
 
 def coded(node: Node, y: Tensor, i: int, to: DataType) -> Tensor:
-    """Numbers as codes by input `i`, a scale, and the zero point behind it."""
+    """Quantize with input `i`, the scale, and the zero point after it."""
     zero = node.optional(i + 1)
     return quantized(node, y, node.input(i), zero, to if zero is None else zero.dtype)
 
@@ -47,7 +47,7 @@ def qlinear_sigmoid(node: Node) -> Tensor:
 
 @contrib("QLinearLeakyRelu")
 def qlinear_leaky_relu(node: Node) -> Tensor:
-    """Numbers below 0 times a slope."""
+    """Leaky ReLU: negative numbers times a slope."""
     slope = node.attr("alpha", 0.01)
     y = node.layer("add_activation", real(node, 0), ActivationType.LEAKY_RELU, alpha=slope)
     return coded(node, y, 3, node.input(0).dtype)
@@ -55,7 +55,7 @@ def qlinear_leaky_relu(node: Node) -> Tensor:
 
 @contrib("QLinearSoftmax")
 def qlinear_softmax(node: Node) -> Tensor:
-    """Softmax along one axis, before opset 13 over all behind it."""
+    """Softmax along one axis; before opset 13, over this and all later axes."""
     x = real(node, 0)
     axis = node.axis(x, default=-1)
     if node.attr("opset", 13) < 13:
@@ -68,14 +68,14 @@ def qlinear_softmax(node: Node) -> Tensor:
 
 @contrib("QLinearConcat")
 def qlinear_concat(node: Node) -> Tensor:
-    """Tensors of several scales one behind the other."""
+    """The concatenation of tensors with different scales."""
     parts = [real(node, i) for i in range(2, len(node.arguments), 3)]
     y = node.concat(parts, node.axis(parts[0]))
     return coded(node, y, 0, node.input(2).dtype)
 
 
 def _channels_last(node: Node, x: Tensor, make: Callable[[Tensor], Tensor]) -> Tensor:
-    """What `make` gives for (N, C, …), for channels that may be last."""
+    """Apply `make`, which computes with (N, C, …), to a tensor whose channels may be last."""
     if not node.attr("channels_last", 0):
         return make(x)
     y = make(x.transpose(0, x.rank - 1, *range(1, x.rank - 1)))
@@ -98,7 +98,7 @@ def qlinear_global_average_pool(node: Node) -> Tensor:
 
 @contrib("QLinearWhere")
 def qlinear_where(node: Node) -> Tensor:
-    """One of two by a condition."""
+    """A selection by a condition."""
     y = node.where_(node.input(0), real(node, 1), real(node, 4))
     return coded(node, y, 7, node.input(1).dtype)
 
@@ -116,7 +116,7 @@ def qlinear_reduce_mean(node: Node) -> Tensor:
 
 @contrib("QGemm")
 def qgemm(node: Node) -> Tensor:
-    """α · A · B + C of codes; codes where their scale is given."""
+    """α · A · B + C of quantized tensors; quantized if an output scale is present."""
     a, a_zero, b, b_zero = (node.input(i) for i in (0, 2, 3, 5))
     a = a.transpose(1, 0) if node.attr("transA", 0) else a
     b = b.transpose(1, 0) if node.attr("transB", 0) else b
@@ -128,7 +128,7 @@ def qgemm(node: Node) -> Tensor:
 
 @contrib("MatMulIntegerToFloat")
 def matmul_integer_to_float(node: Node) -> Tensor:
-    """Sums of products of codes times what they are worth, and a bias."""
+    """The matrix product of codes, times the scales, plus a bias."""
     sums = summed(node, node.input(0), node.optional(4), node.input(1), node.optional(5)).cast(FLOAT)
     worth = node.input(2).cast(FLOAT).reshape((1,)) * node.input(3).cast(FLOAT).reshape((-1,))
     return biased((sums * worth).cast(node.input(2).dtype), node.optional(6))
@@ -136,7 +136,7 @@ def matmul_integer_to_float(node: Node) -> Tensor:
 
 @contrib("DynamicQuantizeMatMul")
 def dynamic_quantize_matmul(node: Node) -> Tensor:
-    """The same of numbers that are quantised as they come."""
+    """The same for numbers that are quantized dynamically."""
     codes, scale, zero = measured(node, node.input(0))
     sums = summed(node, codes, zero, node.input(1), node.optional(3)).cast(FLOAT)
     worth = node.input(2).reshape((-1,)) * scale.reshape((1,))

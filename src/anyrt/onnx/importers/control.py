@@ -1,8 +1,8 @@
-"""If, Loop and Scan: parts of the network with graphs of the model inside.
+"""If, Loop and Scan: loops and conditionals of the network, from graphs of the model.
 
-The graph of a loop is described once, with what stands for its inputs in any turn. Where that cannot be,
-because tensors change their shapes from turn to turn or sequences grow, a loop whose turns are known while
-parsing is written out, turn by turn.
+The graph of a loop is added once, with tensors for its inputs in any iteration. If that is not possible,
+because tensors change their shapes between iterations or sequences grow, a loop with a known number of
+iterations is unrolled.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from anyrt.ir.graph import Graph
 from anyrt.onnx.joined import JOINED, RANKED, RanksDiffer
 from anyrt.onnx.node import Argument, Border, Node, importer
 
-MOST_WRITTEN = 1024  # turns of a loop that is written out
+MOST_WRITTEN = 1024  # maximum iterations of an unrolled loop
 THEN, ELSE = "then_branch", "else_branch"
 
 
 @importer("If")
 def if_(node: Node) -> list[Argument]:
-    """One of two branches; where the condition is known already, the other one is not even looked at."""
+    """A conditional; if the condition is constant, the other branch is ignored."""
     flag = node.input(0).reshape(())
     known = node.ints(flag)
     if known is not None:
@@ -55,7 +55,7 @@ def if_(node: Node) -> list[Argument]:
 
 
 def _only(node: Node, flag: Tensor, one: Dim | None, failed: Mapping[str, AnyrtError]) -> list[Argument]:
-    """The branch that can run, where the condition asks for it: else a run is refused."""
+    """The only branch without errors, with an assertion that the condition selects it."""
     ((name, error),) = failed.items()
     right = ~flag if name == THEN else flag
     around = node.conditions
@@ -63,14 +63,14 @@ def _only(node: Node, flag: Tensor, one: Dim | None, failed: Mapping[str, AnyrtE
         raise error
     for x in around:
         right = right | ~x
-    message = f"choose the other branch, as {name} cannot run: {error}"
+    message = f"choose the other branch, since {name} has an error: {error}"
     node.add("add_assertion", right, message)
     border = _narrowed(node, one, lambda x: x) if name == ELSE else None
     return node.body(THEN if name == ELSE else ELSE)((), border)
 
 
 def _is_one(node: Node, flag: Tensor) -> Dim | None:
-    """The size that is 1 where a condition holds, if it asks for that."""
+    """The size that a condition compares with 1, if it does so."""
     known = node.symbols(flag)
     match None if known is None else known.reshape(-1)[0]:
         case Expr(terms=(((Fn(op="eq", args=(1, size) | (size, 1)),), 1),)):
@@ -79,8 +79,8 @@ def _is_one(node: Node, flag: Tensor) -> Dim | None:
 
 
 def _narrowed(node: Node, one: Dim | None, border: Border) -> Border:
-    """A border behind which this size is 1. Slices are filled up, as the branch that is not chosen is also
-    described for tensors that have no element along it."""
+    """A border inside which this size is 1. Slices are padded, since the branch that is not selected is also
+    built for tensors without elements along it."""
 
     def narrow(it: ITensor) -> ITensor:
         x = node.tensor(border(it))
@@ -94,10 +94,10 @@ def _narrowed(node: Node, one: Dim | None, border: Border) -> Border:
 
 
 def _either(node: Node, choice: Choice, a: Argument, b: Argument) -> Argument:
-    """What one of two branches has made."""
+    """The output of the selected branch."""
 
     def chosen(a: Tensor, b: Tensor) -> Tensor:
-        if set(a.sizes) | set(b.sizes) <= {1}:  # one element each, of whatever rank, for what broadcasts
+        if set(a.sizes) | set(b.sizes) <= {1}:  # one element each, of any rank, for operations that broadcast
             a, b = node.aligned(a, b)
         _check_alike(node, a, b)
         return choice.leave(a, b)
@@ -106,12 +106,14 @@ def _either(node: Node, choice: Choice, a: Argument, b: Argument) -> Argument:
         return _of_any_rank(node, choice, a, b) if node.has(RANKED) else chosen(a, b)
     if isinstance(a, list) and isinstance(b, list) and len(a) == len(b):
         return [chosen(x, y) for x, y in zip(a, b, strict=True)]
-    got = f"{_kind(a)} if true and {_kind(b)} if not"
-    raise node.unsupported(got, "make the condition a constant of the model, or both branches alike")
+    got = f"{_kind(a)} if true and {_kind(b)} if false"
+    raise node.unsupported(
+        got, "make the condition a constant of the model, or return the same kind from both branches"
+    )
 
 
 def _of_any_rank(node: Node, choice: Choice, a: Tensor, b: Tensor) -> Tensor:
-    """What one of two branches has made, with its rank where that is not the other one's."""
+    """The output of the selected branch, with its rank if the ranks differ."""
     is_one = a.rank == b.rank and state_of(a.it).rank is state_of(b.it).rank is None
     most, ranks = max(a.rank, b.rank), () if is_one else [_rank(node, x) for x in (a, b)]
     a, b = (x.unsqueeze(*range(x.rank, most)) for x in (a, b))
@@ -122,7 +124,7 @@ def _of_any_rank(node: Node, choice: Choice, a: Tensor, b: Tensor) -> Tensor:
 
 
 def _rank(node: Node, x: Tensor) -> Tensor:
-    """The rank of a tensor, which a run may have to decide."""
+    """The rank of a tensor, which may be data-dependent."""
     rank = state_of(x.it).rank
     return node.constant(x.rank, DataType.INT64) if rank is None else node.tensor(rank.it)
 
@@ -139,20 +141,21 @@ def _check_alike(node: Node, a: Tensor, b: Tensor) -> None:
         return
     if not node.has(RANKED):
         raise RanksDiffer
-    got, wanted = f"shape {a.sizes} if true and {b.sizes} if not", "one rank for each tensor of a sequence"
-    do = "reshape what one branch gives, or fix what the condition depends on in the model"
+    got, wanted = f"shape {a.sizes} if true and {b.sizes} if false", "the same rank in both branches"
+    do = "reshape the output of one branch, or make the condition constant in the model"
     raise ShapeError("AR123", node.where, got, wanted, do)
 
 
 def _check_types(node: Node, a: Tensor, b: Tensor) -> None:
     if a.dtype is not b.dtype:
-        got = f"{a.dtype.name} if true and {b.dtype.name} if not"
+        got = f"{a.dtype.name} if true and {b.dtype.name} if false"
         raise DTypeError("AR203", node.where, got, "one type", "cast the output of one branch")
 
 
 @importer("Loop")
 def loop(node: Node) -> list[Argument]:
-    """Turns that pass tensors on; what they collect has as many as there were, which data may decide."""
+    """A loop with recurrent tensors; the number of collected elements is that of the iterations, which may be
+    data-dependent."""
     turns, go = node.optional(0), node.optional(1)
     count = None if turns is None else node.ints(turns)
     goes = (1,) if go is None else node.ints(go)
@@ -167,15 +170,15 @@ def loop(node: Node) -> list[Argument]:
                 raise
             state_of(node.network).retract(before)
     if count is None or goes is None or not written:
-        got = "sequences or optionals that turns pass on, for turns that a run counts"
-        raise node.unsupported(got, f"make the trip count a constant of the model, {MOST_WRITTEN} at most")
+        got = "sequences or optionals that iterations pass on, with a data-dependent trip count"
+        raise node.unsupported(got, f"make the trip count a constant of the model, at most {MOST_WRITTEN}")
     return _written_out(node, count[0] if goes[0] else 0)
 
 
 def _looped(
     node: Node, turns: Tensor | None, go: Tensor | None, states: Sequence[Tensor], trial: bool
 ) -> list[Argument]:
-    """The loop as a part of the network. `trial`: problems are no news, since there is another way."""
+    """The loop as a loop of the network. `trial`: do not report problems, since there is an alternative."""
     part = Turns(node)
     inner = [part.state(s) for s in states]
     results = node.body("body")([*_begin(node, part.counter()), *inner], trial=trial)
@@ -191,8 +194,8 @@ def _looped(
 
 
 def _begin(node: Node, turn: Tensor) -> list[Tensor]:
-    """The first two inputs of a loop's graph. In a turn its condition holds; what remains to be known is
-    whether that of the next turn may not."""
+    """The first two inputs of a loop's graph: the iteration, and the condition, which is True inside an
+    iteration."""
     inputs = node.body_inputs("body")
     ranks = [len(v.type.tensor_type.shape.dim) for v in inputs[:2]]
     values = [turn, node.constant(True)]
@@ -200,21 +203,21 @@ def _begin(node: Node, turn: Tensor) -> list[Tensor]:
 
 
 def _results(node: Node, values: list[Argument], states: int) -> tuple[Tensor, list[Tensor], list[Tensor]]:
-    """The condition, the next states, and what turns collect, of a loop's graph that passes on tensors."""
+    """The condition, the next states, and the collected outputs of a loop's graph, which must be tensors."""
     tensors = [x for x in values if isinstance(x, Tensor)]
     if len(tensors) < len(values):
-        raise node.unsupported("a sequence that turns make", "stack its tensors")
+        raise node.unsupported("a sequence as an output of an iteration", "stack its tensors")
     if len(tensors) < 1 + states:
         got = f"{len(tensors)} outputs of the body for {states} states"
-        raise GraphError("AR417", node.where, got, f"a condition and {states} or more")
+        raise GraphError("AR417", node.where, got, f"a condition and {states} or more outputs")
     for x in tensors:
         _check_rank(node, x)
     return tensors[0], tensors[1 : 1 + states], tensors[1 + states :]
 
 
 def _as_declared(node: Node, output: int, x: Tensor) -> Tensor:
-    """What a turn makes for output `output` of the graph, of the sizes that this declares where data decide
-    them in each turn, as all have one shape. One axis at a time: other shapes have that volume, too."""
+    """Output `output` of an iteration, with the declared sizes for data-dependent ones, since all iterations
+    have the same shape. One axis at a time: other shapes have the same volume."""
     dims = node.body_outputs("body")[output].type.tensor_type.shape.dim
     axes = [axis for axis, size in enumerate(node.value(x).shape) if counts(size)]
     if len(dims) != x.rank or not all(dims[axis].HasField("dim_value") for axis in axes):
@@ -227,11 +230,11 @@ def _as_declared(node: Node, output: int, x: Tensor) -> Tensor:
 
 
 def _limit(node: Node, part: Turns, turns: Tensor | None, go: Tensor | None, again: Tensor) -> None:
-    """How long the loop goes on."""
+    """Add the trip limits of the loop."""
     goes = None if go is None else go.reshape(())
-    if node.ints(again) == (1,):  # the condition before the first turn is the only one
+    if node.ints(again) == (1,):  # the condition before the first iteration is the only one
         if turns is None:
-            got = "a loop without a trip count, whose condition stays true"
+            got = "a loop without a trip count, whose condition is always true"
             raise GraphError("AR417", node.where, got, "a loop with an end")
         if goes is not None and node.ints(goes) != (1,):
             turns = node.where_(goes, turns.reshape(()), node.constant(0, turns.dtype))
@@ -245,20 +248,26 @@ def _limit(node: Node, part: Turns, turns: Tensor | None, go: Tensor | None, aga
 
 
 def _like_first(node: Node, first: Tensor, following: Tensor) -> Tensor:
-    """What a turn passes on, of the shape that the first turn gets."""
+    """The recurrent tensor of an iteration, with the shape of the initial tensor."""
     a, b = node.value(first).type, node.value(following).type
     if a == b:
         return following
     pairs = zip(a.shape, b.shape, strict=False)
     differ = any(isinstance(m, int) and isinstance(n, int) and m != n for m, n in pairs)
     if a.dtype is not b.dtype or len(a.shape) != len(b.shape) or differ:
-        do = "give the trip count as a constant of the model, so that the loop can be written out"
-        raise ShapeError("AR123", node.where, f"{b} passed on by a turn", f"{a}, as the first turn gets", do)
-    return following  # whose sizes the recurrence asks to be these, axis by axis
+        do = "make the trip count a constant of the model, so that the loop can be unrolled"
+        raise ShapeError(
+            "AR123",
+            node.where,
+            f"{b} as the result of an iteration",
+            f"{a}, the shape before the first iteration",
+            do,
+        )
+    return following  # the recurrence checks that its sizes equal these, axis by axis
 
 
 def _written_out(node: Node, count: int) -> list[Argument]:
-    """The turns one behind the other."""
+    """The unrolled loop."""
     states = list(node.arguments[2:])
     collected: list[list[Tensor]] = [[] for _ in node.outputs_named[len(states) :]]
     for turn in range(count):
@@ -269,27 +278,27 @@ def _written_out(node: Node, count: int) -> list[Argument]:
             kept.append(_tensor(node, x).unsqueeze(0))
         goes = node.ints(_tensor(node, again))
         if goes is None:
-            got = "a condition that data decide, of a loop that must be written out"
-            raise node.unsupported(got, "pass on tensors of one shape")
+            got = "a data-dependent condition in a loop that must be unrolled"
+            raise node.unsupported(got, "use recurrent tensors of one shape")
         if not goes[0]:
             break
     if not all(collected):
-        raise node.unsupported("no turn, for outputs of unknown sizes", "leave the loop out")
+        raise node.unsupported("no iteration, for outputs of unknown sizes", "remove the loop")
     return [*states, *(node.concat(kept, 0) for kept in collected)]
 
 
 def _tensor(node: Node, value: Argument) -> Tensor:
     if not isinstance(value, Tensor):
-        raise node.unsupported("a sequence for a condition or among what turns collect", "use tensors")
+        raise node.unsupported("a sequence as a condition or as a collected output", "use tensors")
     _check_rank(node, value)
     return value
 
 
 def _check_rank(node: Node, x: Tensor) -> None:
-    """All turns of a loop pass on tensors of one rank."""
+    """Raise an error if a recurrent tensor has a data-dependent rank."""
     if state_of(x.it).rank is not None:
-        got, do = f"{x.it.name}, whose rank a run decides", "reshape what one branch of its If gives"
-        raise ShapeError("AR123", node.where, got, "one rank in every turn", do)
+        got, do = f"{x.it.name}, whose rank is data-dependent", "reshape the output of one branch of its If"
+        raise ShapeError("AR123", node.where, got, "the same rank in every iteration", do)
 
 
 @importer("Scan")
@@ -308,11 +317,11 @@ def scan(node: Node) -> list[Argument]:
 def _scanned(
     node: Node, first: Sequence[Tensor], along: Sequence[Tensor], axes: Sequence[int], count: Tensor | None
 ) -> list[Argument]:
-    """The states at the end, and what turns collect; `count`: of turns, where slices are left out."""
+    """The final states and the collected outputs; `count`: the iterations, if there are no slices."""
     sizes = {x.sizes[axis] for x, axis in zip(along, axes, strict=True)} - {-1}
     if len(sizes) > 1:
         raise ShapeError(
-            "AR123", node.where, f"slices of {sorted(sizes)}", "equally many of each", "slice the inputs"
+            "AR123", node.where, f"slices of {sorted(sizes)}", "equal numbers of slices", "slice the inputs"
         )
     part = Turns(node, along[0].size(axes[0]))
     every = part.length
@@ -339,11 +348,11 @@ def _scanned(
 
 
 def _scan_of_batches(node: Node) -> list[Argument]:
-    """Scan as opset 8 has it: for each entry of a batch by itself, along the second axis."""
+    """Scan of opset 8: separate for each batch element, along the second axis."""
     lengths, inputs = node.optional(0), [node.input(i) for i in range(1, len(node.arguments))]
     states = len(inputs) - node.required("num_scan_inputs", 1)
     if lengths is not None and any(node.attr("directions", (0,))):
-        raise node.unsupported("sequence_lens for a scan that goes backwards", "use opset 9")
+        raise node.unsupported("sequence_lens with a backward scan", "use opset 9")
     outer = Turns(node, inputs[0].size(0))
     entries = [outer.each(x) for x in inputs]
     count = None if lengths is None else outer.each(lengths)

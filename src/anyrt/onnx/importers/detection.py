@@ -1,4 +1,4 @@
-"""Boxes and regions: suppression, pooling of regions, convolutions with offsets, pooling undone."""
+"""Boxes and regions: non-maximum suppression, pooling of regions, deformable convolution, unpooling."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ EVERY = (1 << 31) - 1
 
 @importer("NonMaxSuppression")
 def non_max_suppression(node: Node) -> Tensor:
-    """Batch, class and box of what is kept, of each class the best first. Each class of an image is an image
-    of its own to the layer, so that its rows come in this order."""
+    """The batch, class and box of selected boxes, in each class in descending order of scores. The layer
+    treats each class of an image as a separate image, so that its rows have this order."""
     boxes, scores = node.input(0), node.input(1)
     images, classes, many = (length(scores, k) for k in range(3))
     groups = volume(scores, (0, 1))
@@ -47,7 +47,7 @@ def non_max_suppression(node: Node) -> Tensor:
 
 @importer("RoiAlign")
 def roi_align(node: Node) -> Tensor:
-    """Means, or maxima, of samples in each bin of regions."""
+    """The mean or maximum of samples in each bin of the regions."""
     half = node.version >= 16 and node.attr("coordinate_transformation_mode", "half_pixel") == "half_pixel"
     bins = Bins(
         (node.attr("output_height", 1), node.attr("output_width", 1)),
@@ -61,7 +61,7 @@ def roi_align(node: Node) -> Tensor:
 
 @importer("MaxRoiPool")
 def max_roi_pool(node: Node) -> Tensor:
-    """The largest element of each bin of regions, whose corners are whole numbers."""
+    """The maximum of each bin of the regions, whose corners are integers."""
     scale, bins = node.attr("spatial_scale", 1.0), node.required("pooled_shape", (1, 1))
     return pooled(node, node.input(0), node.input(1), bins, scale)
 
@@ -71,7 +71,7 @@ def max_roi_pool(node: Node) -> Tensor:
 
 @importer("DeformConv")
 def deform_conv(node: Node) -> Tensor:
-    """A convolution whose elements lie at offsets."""
+    """A deformable convolution."""
     x, kernel = node.input(0), node.input(1)
     size = kernel_size(node, kernel)
     if len(size) != 2:
@@ -83,7 +83,7 @@ def deform_conv(node: Node) -> Tensor:
 
 @importer("MaxUnpool")
 def max_unpool(node: Node) -> Tensor:
-    """Each element at its place in the tensor, zeros elsewhere."""
+    """Max unpooling: each element at its position in the tensor, zeros elsewhere."""
     x, places, shape = node.input(0), node.input(1), node.optional(2)
     by = windows_of(node, node.required("kernel_shape", ()))
     sizes: list[Size] = [length(x, 0), length(x, 1)]

@@ -1,4 +1,4 @@
-"""Functions of each element, most of them layers as they are."""
+"""Element-wise functions, most of which are one layer."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ importer("Min")(partial(_folded, Tensor.minimum))
 
 @importer("Identity")
 def identity(node: Node) -> Outputs:
-    """The same elements; the same sequence, or nothing."""
+    """The input: a tensor, a sequence or an optional."""
     value = node.arguments[0]
     return node.layer("add_identity", value) if isinstance(value, Tensor) else [value]
 
@@ -103,17 +103,17 @@ def mean(node: Node) -> Tensor:
 
 @importer("BitwiseNot")
 def bitwise_not(node: Node) -> Tensor:
-    """All bits turned."""
+    """The complement of all bits."""
     x = node.input(0)
     return node.binary(E.BIT_XOR, x, node.constant(np.full((1,) * x.rank, -1), x.dtype))
 
 
 @importer("BitShift")
 def bit_shift(node: Node) -> Tensor:
-    """Left, or right with the sign."""
+    """A shift to the left, or an arithmetic shift to the right."""
     x, direction = node.input(0), node.required("direction", "LEFT")
     if direction not in ("LEFT", "RIGHT"):
-        raise node.unsupported(f"direction {direction!r}", "write LEFT or RIGHT")
+        raise node.unsupported(f"direction {direction!r}", "use LEFT or RIGHT")
     return node.binary(E.SHIFT_RIGHT if direction == "RIGHT" else E.SHIFT_LEFT, x, node.input(1))
 
 
@@ -126,7 +126,7 @@ def mod(node: Node) -> Tensor:
 
 @importer("IsInf")
 def is_inf(node: Node) -> Tensor:
-    """Infinities, those of one sign alone where asked."""
+    """Whether elements are infinite; of one sign only, if requested."""
     x = node.input(0)
     positive, negative = node.attr("detect_positive", 1), node.attr("detect_negative", 1)
     infinite = node.unary(U.ISINF, x)
@@ -139,7 +139,7 @@ def is_inf(node: Node) -> Tensor:
 
 @importer("Clip")
 def clip(node: Node) -> Tensor:
-    """At least and at most; bounds are attributes until opset 10, then inputs, each of them optional."""
+    """Clip between two bounds: attributes until opset 10, then optional inputs."""
     x = node.input(0)
     if node.version < 11:
         low, high = (node.attr(name, 0.0) if node.has(name) else None for name in ("min", "max"))
@@ -159,7 +159,7 @@ def relu(node: Node) -> Tensor:
 
 @importer("PRelu")
 def prelu(node: Node) -> Tensor:
-    """x, times a slope where it is negative."""
+    """x, times a slope if it is negative."""
     x, slope = node.input(0), node.input(1)
     if node.version < BROADCASTS and slope.rank == 1:  # a slope for each channel
         slope = slope.unsqueeze(*range(1, x.rank - 1))
@@ -171,26 +171,26 @@ def prelu(node: Node) -> Tensor:
 
 @importer("Gelu")
 def gelu(node: Node) -> Tensor:
-    """x Φ(x), or what approximates it by tanh."""
+    """x Φ(x), or its approximation with tanh."""
     kind = A.GELU_TANH if node.attr("approximate", "none") == "tanh" else A.GELU_ERF
     return node.activation(kind, node.input(0))
 
 
 @importer("Celu")
 def celu(node: Node) -> Tensor:
-    """x, or α (exp(x / α) − 1) where it is negative."""
+    """x, or α (exp(x / α) − 1) if it is negative."""
     x, alpha = node.input(0), node.attr("alpha", 1.0)
     return node.where_(x < 0.0, node.activation(A.ELU, x / alpha, alpha=alpha), x)
 
 
 @importer("Shrink")
 def shrink(node: Node) -> Tensor:
-    """0 between −λ and λ, and what lies outside brought nearer by a bias. Where λ is negative both may hold:
-    then what is below it comes first. Integers are compared exactly, and wrap."""
+    """0 between −λ and λ; a bias moves other elements towards 0. If λ is negative, both comparisons may hold:
+    then x < −λ has priority. Integers are compared exactly, and wrap."""
     x, bias, most = node.input(0), node.attr("bias", 0.0), node.attr("lambd", 0.5)
     if x.is_float:
         real, up, down = x, x + bias, x - bias
-    else:  # in 64 bits, of which the type keeps its own
+    else:  # in 64 bits, which are truncated to the type
         real = x.cast(DataType.DOUBLE)
         wide, by = (x.cast(DataType.INT64), int(bias)) if bias % 1 == 0 else (real, bias)
         up, down = ((wide + b).cast(DataType.INT64).cast(x.dtype) for b in (by, -by))

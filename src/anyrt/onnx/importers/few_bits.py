@@ -1,8 +1,9 @@
-"""Products with weights of 2, 4 or 8 bits, packed, in blocks that have a scale each: MatMulNBits.
+"""MatMulNBits: products with packed weights of 2, 4 or 8 bits, in blocks with a scale each.
 
-The weights become codes with a sign, less their zero points, times scales, as of DequantizeLinear; so kernels
-are the same. Columns that are in the order of no blocks (`g_idx`) are put into it, of weights now and of the
-other factor in each run. Blocks that are not full end in codes that are multiplied by zeros.
+The weights become signed codes minus zero points, times scales, like those of DequantizeLinear, so the
+kernels are the same. If `g_idx` assigns columns to blocks in another order, columns are sorted by blocks:
+those of the weights now, those of the other factor in each inference. Incomplete blocks are padded with codes
+that are multiplied by 0.
 """
 
 from __future__ import annotations
@@ -28,17 +29,17 @@ SIGNED = {2: DataType.INT2, 4: DataType.INT4, 8: INT8}
 UNSIGNED = {2: DataType.UINT2, 4: DataType.UINT4, 8: UINT8}
 INDICES = frozenset({DataType.INT32, DataType.INT64})
 LEVELS = range(5)
-COARSE = 4  # the level of accuracy that allows int8
+COARSE = 4  # the accuracy_level that permits int8
 LEAST = 16  # terms of a block
 WORD, BYTE = 32, 8  # bits
-LONG = 2  # times as many columns, at most, where blocks of all sizes are filled up
+LONG = 2  # maximum growth of the number of columns by padding of blocks
 
 Codes = NDArray[np.int16]
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What the attributes say: weights of `rows` × `columns`, in blocks of `size` columns."""
+    """The attributes: weights of `rows` × `columns`, in blocks of `size` columns."""
 
     rows: int
     columns: int
@@ -47,19 +48,19 @@ class Form:
 
     @property
     def blocks(self) -> int:
-        """Blocks of a row, of which the last one may not be full."""
+        """The number of blocks in a row; the last one may be incomplete."""
         return -(-self.columns // self.size)
 
     @property
     def middle(self) -> int:
-        """The code that stands for 0 where no zero points are given."""
+        """The code of 0 without zero points."""
         return 1 << (self.bits - 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Where the columns of blocks of `size` stand among those of the model; −1: there is none, its weights
-    are multiplied by 0. places: None where they stand as they are, with those behind the last one."""
+    """The positions of the columns of blocks of `size` among those of the model; −1: padding, whose weights
+    are multiplied by 0. places: None for the order of the model, with padding after the last column."""
 
     size: int
     places: NDArray[np.int64] | None = None
@@ -72,7 +73,7 @@ def matmul_nbits(node: Node) -> Tensor:
     _real(node, x, "an input")
     level = node.attr("accuracy_level", 0)
     if level not in LEVELS:
-        got, wanted = f"accuracy_level {level}", "0 (of the input's type) to 4 (int8 may be used)"
+        got, wanted = f"accuracy_level {level}", "0 (the type of the input) to 4 (int8 is permitted)"
         raise ArgumentError("AR304", node.where, got, wanted, "set one of these")
     if x.rank < 1 or x.sizes[-1] not in (-1, form.columns):
         got, wanted = f"an input of shape {x.sizes}", f"K = {form.columns} columns"
@@ -87,20 +88,20 @@ def matmul_nbits(node: Node) -> Tensor:
 
 
 def _bias(node: Node) -> Tensor | None:
-    """What is added to each row of the product."""
+    """The bias of the product; None if there is none."""
     bias = node.optional(5)
     if bias is None:
         return None
     _real(node, bias, "a bias")
     rows = node.required("N", 0)
     if bias.sizes != (rows,):
-        got, do = f"a bias of shape {bias.sizes}", "give one for each column of the result"
+        got, do = f"a bias of shape {bias.sizes}", "pass one value for each column of the result"
         raise ShapeError("AR123", node.where, got, f"({rows},)", do)
     return bias
 
 
 def _real(node: Node, x: Tensor, what: str) -> None:
-    """AR202 unless elements are floats that are computed with."""
+    """Raise AR202 unless the elements are float32, float16 or bfloat16."""
     if x.dtype not in REALS:
         got, wanted = f"{what} of {short_name(x.dtype)}", "float32, float16 or bfloat16"
         raise DTypeError("AR202", node.where, got, wanted, "cast it")
@@ -110,7 +111,7 @@ def _form(node: Node) -> Form:
     rows, columns, size = (node.required(n, 0) for n in ("N", "K", "block_size"))
     form = Form(rows, columns, size, node.attr("bits", 4))
     if form.bits not in SIGNED:
-        got, do = f"weights of {form.bits} bits", "quantise them to 4 bits"
+        got, do = f"weights of {form.bits} bits", "quantize them to 4 bits"
         raise NotSupportedError("AR901", node.where, got, "2, 4 or 8 bits", do)
     if form.size < LEAST or form.size & (form.size - 1):
         got, wanted = f"block_size {form.size}", f"a power of two, {LEAST} or more"
@@ -125,19 +126,19 @@ def _form(node: Node) -> Form:
 
 
 def _order(node: Node, form: Form) -> Order:
-    """How columns are ordered, so that those of a block stand side by side."""
+    """The order of columns in which those of a block are adjacent."""
     index = node.optional(4)
     if index is None:
         return Order(form.size)
     held = node.held(index)
     if held is None:
-        raise node.unsupported("g_idx that is computed", "make it a constant of the model")
+        raise node.unsupported("a computed g_idx", "make it a constant of the model")
     groups = np.asarray(held.elements()).reshape(-1)
     if index.dtype not in INDICES:
-        got, do = f"g_idx of {short_name(index.dtype)}", "write the numbers of blocks"
+        got, do = f"g_idx of {short_name(index.dtype)}", "pass the numbers of blocks as integers"
         raise DTypeError("AR202", node.where, got, "int32", do)
     if groups.size not in (form.columns, form.blocks * form.size):
-        got, wanted = f"g_idx of {groups.size} elements", f"{form.columns}, the block of each column"
+        got, wanted = f"g_idx of {groups.size} elements", f"{form.columns} elements, the block of each column"
         raise ShapeError("AR123", node.where, got, wanted, "pass one value per column")
     block = groups[: form.columns].astype(np.int64)
     wrong = block[(block < 0) | (block >= form.blocks)]
@@ -158,7 +159,7 @@ def _order(node: Node, form: Form) -> Order:
 
 
 def _placed(node: Node, x: Tensor, form: Form, order: Order) -> Tensor:
-    """The columns of the other factor in this order, zeros where there are none."""
+    """The columns of the other factor in this order, zeros for padding."""
     if x.sizes[-1] < 0:
         x = node.reshape(x, [*(0 for _ in x.sizes[1:]), form.columns], zero_copies=True)
     whole = form.blocks * form.size
@@ -176,10 +177,10 @@ def _placed(node: Node, x: Tensor, form: Form, order: Order) -> Tensor:
 
 
 def _coarse(node: Node, x: Tensor, size: int) -> Tensor:
-    """Numbers as codes of int8 stand for them, whose scale blocks of so many terms have in common."""
+    """Round numbers to int8 codes, with one scale per block of `size` terms."""
     layer = node.add("add_dynamic_quantize", x, x.rank - 1, size, INT8, FLOAT)
     codes, scale = node.outputs(layer)
-    outer, blocks = [0] * (x.rank - 1), x.sizes[-1] // size  # sizes of 0 are those that are there
+    outer, blocks = [0] * (x.rank - 1), x.sizes[-1] // size  # a size of 0 keeps the size of the input
     parts = node.reshape(codes.cast(FLOAT), [*outer, blocks, size], zero_copies=True)
     each = node.reshape(scale, [*outer, blocks, 1], zero_copies=True)
     return node.reshape(parts * each, [*outer, blocks * size], zero_copies=True)
@@ -189,11 +190,11 @@ def _coarse(node: Node, x: Tensor, size: int) -> Tensor:
 
 
 def _weights(node: Node, form: Form, order: Order) -> Tensor:
-    """(code − zero) · scale, in FLOAT, a row for each result, with columns in this order."""
+    """(code − zero) · scale, as FLOAT, with a row for each result and columns in this order."""
     codes, scales, zeros = _codes(node, form), _scales(node, form), _zeros(node, form)
     signed = zeros is None or not zeros.is_float
     middle, types = (form.middle, SIGNED) if signed else (0, UNSIGNED)
-    if order.places is not None and order.size == 1:  # a scale for each column, which is that of its block
+    if order.places is not None and order.size == 1:  # the scale of each column is that of its block
         at = node.constant(order.places, DataType.INT64)
         scales = node.gather(scales, at, 1)
         zeros = None if zeros is None else node.gather(numbers(zeros), at, 1)
@@ -205,10 +206,10 @@ def _weights(node: Node, form: Form, order: Order) -> Tensor:
 
 
 def _codes(node: Node, form: Form) -> Codes:
-    """The codes of the weights, with those behind the last column."""
+    """The codes of the weights, with padding."""
     held, each = node.held(node.input(1)), form.size * form.bits // 8
     if held is None:
-        raise node.unsupported("weights that are computed", "make them constants of the model")
+        raise node.unsupported("computed weights", "make them constants of the model")
     return _unpacked(node, held, (form.rows, form.blocks * each), form.bits, "weights")
 
 
@@ -218,22 +219,22 @@ def _scales(node: Node, form: Form) -> Tensor:
 
 
 def _zeros(node: Node, form: Form) -> Tensor | None:
-    """Zero points of the blocks: codes, less what stands for 0, or numbers."""
+    """The zero points of the blocks: codes relative to the code of 0, or numbers."""
     zeros = node.optional(3)
     if zeros is None:
         return None
     if zeros.is_float:
-        return _each(node, zeros, form, "a zero point", "give the code that stands for 0")
+        return _each(node, zeros, form, "a zero point", "pass finite zero points")
     held = node.held(zeros)
     if held is None:
-        raise node.unsupported("zero points that are computed", "make them constants of the model")
+        raise node.unsupported("computed zero points", "make them constants of the model")
     shape = (form.rows, -(-form.blocks * form.bits // 8))
     codes = _unpacked(node, held, shape, form.bits, "zero points")[:, : form.blocks]
     return node.constant(codes - form.middle, SIGNED[form.bits])
 
 
 def _each(node: Node, x: Tensor, form: Form, what: str, do: str) -> Tensor:
-    """Finite numbers, one for each block, in FLOAT."""
+    """Finite numbers, one for each block, as FLOAT."""
     _real(node, x, what)
     _check_shape(node, x.sizes, (form.rows, form.blocks), f"{what[2:]}s")
     held = node.held(x)
@@ -245,17 +246,17 @@ def _each(node: Node, x: Tensor, form: Form, what: str, do: str) -> Tensor:
 
 
 def _check_shape(node: Node, sizes: Sequence[int], rows: tuple[int, int], what: str) -> None:
-    """AR123 unless there are whole rows, one after the other, or along the first axis."""
+    """Raise AR123 unless there are complete rows, either flat or along the first axis."""
     if -1 not in sizes and (prod(sizes) != prod(rows) or (len(sizes) > 1 and sizes[0] != rows[0])):
         got, wanted = (
             f"{prod(sizes)} {what} of shape {tuple(sizes)}",
             f"{prod(rows)}, {rows[0]} rows of {rows[1]}",
         )
-        raise ShapeError("AR123", node.where, got, wanted, "pass whole rows")
+        raise ShapeError("AR123", node.where, got, wanted, "pass complete rows")
 
 
 def _unpacked(node: Node, held: Weights, shape: tuple[int, int], bits: int, what: str) -> Codes:
-    """Elements of bytes, the low ones first."""
+    """Unpack the elements of bytes, from the low bits on."""
     data = np.asarray(held.elements())
     if data.dtype.itemsize != 1 or data.dtype.kind not in "ui":
         got, do = f"{what} of {short_name(held.dtype)}", "pack them into bytes"

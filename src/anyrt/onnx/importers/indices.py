@@ -1,4 +1,4 @@
-"""Elements that data choose, and places where data say."""
+"""Gathers, scatters and other operators with indices."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def gather_elements(node: Node) -> Tensor:
 
 @importer("GatherND")
 def gather_nd(node: Node) -> Tensor:
-    """What lies at tuples of indices."""
+    """Elements or slices at tuples of indices."""
     shared = node.attr("batch_dims", 0)
     return node.layer(
         "add_gather_v2", node.input(0), node.input(1), GatherMode.ND, num_elementwise_dims=shared
@@ -37,13 +37,13 @@ def gather_nd(node: Node) -> Tensor:
 
 @importer("Scatter", "ScatterElements")
 def scatter_elements(node: Node) -> Tensor:
-    """A copy with elements stored, or combined with what is there, where indices along an axis say."""
+    """A copy with elements stored, or combined with the old ones, at indices along an axis."""
     return _scattered(node, node.axis(node.input(0)))
 
 
 @importer("ScatterND")
 def scatter_nd(node: Node) -> Tensor:
-    """A copy with elements stored, or combined with what is there, at tuples of indices."""
+    """A copy with elements stored, or combined with the old ones, at tuples of indices."""
     return _scattered(node)
 
 
@@ -54,7 +54,8 @@ def _scattered(node: Node, axis: int | None = None) -> Tensor:
 
 @importer("TensorScatter")
 def tensor_scatter(node: Node) -> Tensor:
-    """A cache with what is new at the places of each batch, round its end where that is asked for."""
+    """A cache with new elements at the positions of each batch element; in circular mode they wrap at its
+    end."""
     cache, update, first = node.input(0), node.input(1), node.optional(2)
     axis = node.axis(cache, default=-2)
     at = positions(node, length(update, axis)).reshape([-1] + [1] * (cache.rank - 1 - axis))
@@ -69,20 +70,20 @@ def tensor_scatter(node: Node) -> Tensor:
 
 @importer("OneHot")
 def one_hot(node: Node) -> Tensor:
-    """One number where the index says, another one elsewhere."""
+    """One value at the index, another value elsewhere."""
     indices, depth = (node.input(i).cast(INT64) for i in range(2))
     return node.layer("add_one_hot", indices, node.input(2), depth.reshape(()), node.attr("axis", -1))
 
 
 @importer("NonZero")
 def non_zero(node: Node) -> Tensor:
-    """Where elements are not zero: a row for each axis."""
+    """The positions of nonzero elements: a row for each axis."""
     return node.layer("add_non_zero", node.input(0).cast(DataType.BOOL), INT64)
 
 
 @importer("Compress")
 def compress(node: Node) -> Tensor:
-    """The slices, or elements, for which a condition holds."""
+    """The slices or elements for which a condition is True."""
     x = node.input(0)
     if not node.has("axis"):
         x = x.reshape((-1,))
@@ -92,6 +93,6 @@ def compress(node: Node) -> Tensor:
 
 @importer("ReverseSequence")
 def reverse_sequence(node: Node) -> Tensor:
-    """The beginning of each sequence backwards."""
+    """Each sequence with its first elements reversed."""
     axes = {"batch_axis": node.attr("batch_axis", 1), "sequence_axis": node.attr("time_axis", 0)}
     return node.layer("add_reverse_sequence", node.input(0), node.input(1), **axes)

@@ -1,6 +1,6 @@
-"""ai.onnx.ml where it is tensors: scalers, encoders, linear models, support vectors.
+"""Operators of ai.onnx.ml on tensors: scalers, encoders, linear models, support vectors.
 
-Numbers of float64 are computed with in float64, also where ONNX asks for results of float32.
+Inputs of float64 are computed in float64, even if ONNX specifies results of float32.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def table(node: Node, name: str, x: Tensor) -> Tensor:
 
 @ml("ArrayFeatureExtractor")
 def array_feature_extractor(node: Node) -> Tensor:
-    """Elements of the last axis at these positions."""
+    """Elements of the last axis at the given positions."""
     x, at = node.input(0), node.input(1)
     y = node.gather(x, at.cast(INT64).reshape((-1,)), x.rank - 1)
     return y.unsqueeze(0) if x.rank == 1 else y
@@ -37,7 +37,7 @@ def array_feature_extractor(node: Node) -> Tensor:
 
 @ml("Binarizer")
 def binarizer(node: Node) -> Tensor:
-    """1 where an element is larger than a threshold, else 0."""
+    """1 if an element is larger than a threshold, otherwise 0."""
     x = node.input(0)
     return (x > node.attr("threshold", 0.0)).cast(x.dtype)
 
@@ -66,7 +66,7 @@ def normalizer(node: Node) -> Tensor:
 
 @ml("Imputer")
 def imputer(node: Node) -> Tensor:
-    """Another value in the place of one, or of NaN."""
+    """A value that replaces another value, or NaN."""
     x = node.input(0)
     kind = "float" if x.is_float else "int64"
     value = np.array(node.attr(f"imputed_value_{kind}s", ()), np.float64)
@@ -87,17 +87,17 @@ def feature_vectorizer(node: Node) -> Tensor:
 
 @ml("OneHotEncoder")
 def one_hot_encoder(node: Node) -> Tensor:
-    """1 beside each category that an element is, along a new last axis."""
+    """One-hot encoding by categories, along a new last axis."""
     x = node.input(0)
     if not node.has("cats_int64s"):
-        raise node.unsupported("categories that are strings", "encode them outside of the model")
+        raise node.unsupported("strings as categories", "encode them outside the model")
     kinds = node.constant(np.array(node.attr("cats_int64s", ())), INT64)
     return x.cast(INT64).unsqueeze(x.rank).equal(kinds).cast(FLOAT)
 
 
 @ml("LabelEncoder")
 def label_encoder(node: Node) -> Tensor:
-    """The value of the key that an element is, or another one where it is none."""
+    """The value for the key that an element equals, or a default."""
     x = node.input(0)
     keys, values, other = _entries(node, "keys"), _entries(node, "values"), _default(node)
     row = node.constant(keys, x.dtype)
@@ -112,13 +112,13 @@ def label_encoder(node: Node) -> Tensor:
 
 
 def _entries(node: Node, what: str) -> Array:
-    """Keys or values, in the type of the attribute that holds them."""
+    """Keys or values, in the type of their attribute."""
     if node.has(f"{what}_tensor"):
         return node.array(f"{what}_tensor").reshape(-1)
     for kind, dtype in (("int64s", np.int64), ("floats", np.float32)):
         if node.has(f"{what}_{kind}"):
             return np.array(node.attr(f"{what}_{kind}", ()), dtype)
-    raise node.unsupported(f"{what} that are strings", "encode them outside of the model")
+    raise node.unsupported(f"strings as {what}", "encode them outside the model")
 
 
 def _default(node: Node) -> object:
@@ -134,7 +134,7 @@ def _default(node: Node) -> object:
 
 
 def finished(node: Node, y: Tensor, how: str | None = None) -> Tensor:
-    """Scores, (N, classes), as `post_transform` wants them."""
+    """Scores, (N, classes), with `post_transform` applied."""
     how = node.attr("post_transform", "NONE") if how is None else how
     if how == "LOGISTIC":
         return node.layer("add_activation", y, ActivationType.SIGMOID)
@@ -153,23 +153,23 @@ def finished(node: Node, y: Tensor, how: str | None = None) -> Tensor:
 
 
 def labels(node: Node) -> Array:
-    """The labels of classes, which are integers."""
+    """The integer labels of the classes."""
     names = ("classlabels_int64s", "classlabels_ints")
     for name in names:
         if node.has(name):
             return np.array(node.attr(name, ()), np.int64)
-    raise node.unsupported("labels that are strings", "use integers")
+    raise node.unsupported("strings as labels", "use integers")
 
 
 def best(node: Node, scores: Tensor, of: Array) -> Tensor:
-    """The label of the largest score, the first of equal ones."""
+    """The label of the largest score, the first of equal scores."""
     layer = node.add("add_topk", scores, TopKOperation.MAX, 1, 2, INT64)
     return node.gather(node.constant(of), node.tensor(layer.get_output(1)).reshape((-1,)), 0)
 
 
 def judged(node: Node, scores: Tensor, of: Array, positive: bool) -> list[Tensor]:
-    """Labels and scores; of one score for two classes: positive: it is the second one's share, else what
-    speaks for it."""
+    """Labels and scores. For one score and two classes, positive: the score is the probability of the second
+    class, otherwise its decision value."""
     if scores.sizes[1] != 1 or of.size != 2:
         return [best(node, scores, of), finished(node, scores).cast(FLOAT)]
     limit = 0.5 if positive else 0.0
@@ -212,7 +212,7 @@ def linear_classifier(node: Node) -> list[Tensor]:
 
 
 def kernel(node: Node, x: Tensor, vectors: Array) -> Tensor:
-    """How alike rows and support vectors are, (N, vectors)."""
+    """The kernel function of rows and support vectors, (N, vectors)."""
     gamma, offset, degree = (*node.attr("kernel_params", (0.0,) * 3), 0.0, 0.0, 0.0)[:3]
     named = node.attr("kernel_type", "LINEAR")
     if named == "RBF":
@@ -232,13 +232,15 @@ def kernel(node: Node, x: Tensor, vectors: Array) -> Tensor:
 def _vectors(node: Node, count: int) -> Array:
     vectors = np.array(node.attr("support_vectors", ()), np.float32)
     if count < 1 or vectors.size % count:
-        raise GraphError("AR417", node.where, f"{vectors.size} numbers of {count} vectors", "a multiple")
+        raise GraphError(
+            "AR417", node.where, f"{vectors.size} numbers for {count} vectors", f"a multiple of {count}"
+        )
     return vectors.reshape(count, -1)
 
 
 @ml("SVMRegressor")
 def svm_regressor(node: Node) -> Tensor:
-    """A weighted sum of what support vectors have in common with a row."""
+    """The weighted sum of the kernel functions of a row with the support vectors."""
     count, weights = node.attr("n_supports", 0), np.array(node.attr("coefficients", ()), np.float32)
     x = rows(node)
     alike = kernel(node, x, _vectors(node, count)) if count else x

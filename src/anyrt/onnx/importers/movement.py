@@ -1,4 +1,4 @@
-"""Elements in other places: transposed, cut, joined, repeated, bordered."""
+"""Data movement: transpose, slice, concatenate, repeat, pad."""
 
 from __future__ import annotations
 
@@ -30,27 +30,27 @@ INT64 = DataType.INT64
 
 @importer("Transpose")
 def transpose(node: Node) -> Tensor:
-    """The axes in another order, backwards if none is given."""
+    """The axes in another order, by default reversed."""
     x = node.input(0)
     return node.transpose(x, node.attr("perm", tuple(reversed(range(x.rank)))))
 
 
 @importer("Concat")
 def concat(node: Node) -> Tensor:
-    """Tensors one behind the other."""
+    """The concatenation of tensors."""
     parts = node.present()
     return node.concat(parts, node.axis(parts[0], default=1 if node.version < 4 else 0))
 
 
 @importer("Where")
 def where(node: Node) -> Tensor:
-    """One of two elements."""
+    """A selection by a condition."""
     return node.where_(node.input(0), node.input(1), node.input(2))
 
 
 @importer("Expand")
 def expand(node: Node) -> Tensor:
-    """Repeated as a tensor of that shape would have it."""
+    """A broadcast to a shape."""
     return broadcast_to(node.input(0), entries(node.input(1)))
 
 
@@ -71,7 +71,7 @@ def tile(node: Node) -> Tensor:
 
 @importer("Slice")
 def slice_(node: Node) -> Tensor:
-    """Windows with steps, counted as in Python."""
+    """Slices with steps, with indices as in Python."""
     x = node.input(0)
     starts, ends = (_given(node, i, name) for i, name in ((1, "starts"), (2, "ends")))
     axes, strides = named(node, 3), node.optional(4)
@@ -85,13 +85,13 @@ def slice_(node: Node) -> Tensor:
     step = spread(steps, axes, [1] * x.rank)
     if not isinstance(axes, Tensor):
         return node.slice(x, first, sizes, step)
-    for axis in range(x.rank):  # the conditions for a slice of axes that a run chooses would be too long
+    for axis in range(x.rank):  # the conditions for a slice along data-dependent axes would be too long
         x = node.gather(x, positions(node, larger(sizes[axis], 0)) * step[axis] + first[axis], axis)
     return x
 
 
 def _bounded(size: Size, n: Size) -> Size:
-    """A size that is no more than `n`, and says so where data decide it: turns of loops need a bound."""
+    """A size of at most `n`; for a data-dependent size, this bound is explicit: loops need it."""
     if isinstance(size, Tensor) and size.layers.symbols(size) is None:
         return smaller(size, n)
     return size
@@ -103,15 +103,15 @@ def _given(node: Node, i: int, name: str) -> list[Size]:
 
 
 def _window(n: Size, start: Size, end: Size, step: Size) -> tuple[Size, Size]:
-    """Where a window on an axis of `n` elements begins, and how many it reads."""
-    lowest = if_negative(step, -1, 0)  # backwards, both ends may lie before the first element
+    """The start and the number of elements of a slice along an axis of `n` elements."""
+    lowest = if_negative(step, -1, 0)  # with a negative step, both ends may be before the first element
     start, end = (larger(smaller(if_negative(p, p + n, p), n + lowest), lowest) for p in (start, end))
     return start, counted(start, end, step)
 
 
 @importer("Pad")
 def pad(node: Node) -> Tensor:
-    """Elements around all axes, or some, or fewer than there are."""
+    """Padding of all or some axes; negative padding removes elements."""
     x, pads, value = node.input(0), node.optional(1), node.optional(2)
     name = "paddings" if node.version < 2 else "pads"
     borders = list(node.required(name, (0,))) if pads is None else entries(pads)
@@ -132,8 +132,8 @@ def pad(node: Node) -> Tensor:
 def _padded(
     node: Node, x: Tensor, starts: list[Size], sizes: list[Size], mode: SampleMode, fill: Tensor | None
 ) -> Tensor:
-    """By gathers, as conditions for a slice of axes that a run chooses would be too long, and a slice that
-    reads outside needs sizes that inputs tell."""
+    """Padding by gathers: the conditions for a slice along data-dependent axes would be too long, and a slice
+    that reads outside needs sizes that follow from inputs."""
     inside: Tensor | None = None
     for axis in range(x.rank):
         at, n = positions(node, larger(sizes[axis], 0)) + starts[axis], x.size(axis)
@@ -144,7 +144,7 @@ def _padded(
 
 
 def _brought(at: Tensor, n: Tensor, mode: SampleMode) -> Tensor:
-    """Positions brought onto an axis of `n` elements."""
+    """Map positions to an axis of `n` elements, by the mode."""
     if mode is SampleMode.WRAP:
         return at - at // n * n
     if mode is SampleMode.REFLECT:
@@ -164,7 +164,7 @@ MODES = {
 
 @importer("CenterCropPad")
 def center_crop_pad(node: Node) -> Tensor:
-    """The middle, or everything in the middle of zeros."""
+    """A crop or zero padding to given sizes, centred."""
     x, wholes = node.input(0), lengths(node.input(0))
     sizes = spread(entries(node.input(1)), named(node, 2), wholes)
     starts = [_half(n - m) for n, m in zip(wholes, sizes, strict=True)]
@@ -172,13 +172,13 @@ def center_crop_pad(node: Node) -> Tensor:
 
 
 def _half(n: Size) -> Size:
-    """Half of it, rounded towards zero."""
+    """Half of a size, rounded towards zero."""
     return larger(n, 0) // 2 - larger(0 - n, 0) // 2
 
 
 @importer("Split")
 def split(node: Node) -> Sequence[Tensor]:
-    """Parts along an axis, of given sizes or all alike, the last one smaller."""
+    """Parts along an axis, of given sizes, or of equal sizes except the last, which may be smaller."""
     x, lengths_ = node.input(0), node.optional(1)
     axis, count = node.axis(x), len(node.outputs_named)
     sizes: list[Size]
@@ -228,7 +228,7 @@ def space_to_depth(node: Node) -> Tensor:
 
 @importer("Trilu")
 def trilu(node: Node) -> Tensor:
-    """What lies on a diagonal and above it, or below; 0 elsewhere."""
+    """The elements on a diagonal and above it, or below; 0 elsewhere."""
     x, k = node.input(0), node.optional(1)
     apart = _columns_less_rows(node, length(x, -2), length(x, -1))
     diagonal = node.constant([[0]], INT64) if k is None else k.cast(INT64).reshape((1, 1))
@@ -250,7 +250,7 @@ def _columns_less_rows(node: Node, rows: Size, columns: Size) -> Tensor:
 
 @importer("Range")
 def range_(node: Node) -> Tensor:
-    """Numbers from one to before another, some distance apart."""
+    """Evenly spaced numbers between two limits, without the end."""
     start, limit, delta = (node.input(i).reshape((1,)) for i in range(3))
     if start.is_float:
         apart = (limit - start) / delta

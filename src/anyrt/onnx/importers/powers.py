@@ -1,6 +1,6 @@
 """Powers of floats and integers, whose types may differ.
 
-The result has the type of the base. Integers to the power of integers wrap, as products do.
+The result has the type of the base. Integer powers of integers wrap, like products.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from anyrt.api.compose.tensor import Tensor
 from anyrt.core.enums import DataType, ElementWiseOperation
 from anyrt.onnx.node import Node, importer
 
-BITS = 6  # of exponents: from 64 on, odd and even ones are all that is told apart
+BITS = 6  # bits of exponents: from 64 on, only odd and even exponents differ
 
 
 @importer("Pow")
@@ -22,12 +22,12 @@ def power(node: Node) -> Tensor:
         return node.binary(ElementWiseOperation.POW, x, n)
     both = DataType.FLOAT if x.is_float and DataType.DOUBLE not in (x.dtype, n.dtype) else DataType.DOUBLE
     y = node.binary(ElementWiseOperation.POW, x.cast(both), n.cast(both))
-    # What is a whole number but for rounding must not fall below it.
+    # A result that is an integer except for rounding errors must not be truncated to the next lower one.
     return (y if x.is_float else y * (1 + 2.0**-51)).cast(x.dtype)
 
 
 def _of_integers(node: Node, x: Tensor, n: Tensor) -> Tensor:
-    """By squares; 0 for negative exponents, but of 1 and −1."""
+    """By repeated squaring; 0 for negative exponents, except for the bases 1 and −1."""
     is_odd = (n - (n // 2) * 2).equal(1)
     known = node.ints(n)
     bits = BITS if known is None else max(max(known, default=0), 1).bit_length()

@@ -1,9 +1,8 @@
-"""Numbers as codes of narrow types, and products of codes, which are exact.
+"""Quantization to narrow types, and exact products of codes.
 
 y = dequantized(node, q, scale, zero)       # (q − zero) · scale
-q = quantized(node, y, scale, zero)         # round(y / scale) + zero, kept within the type
-Codes are int8 where layers have them; those of uint8 are moved by 128 for that, and back unless only
-DequantizeLinear reads them.
+q = quantized(node, y, scale, zero)         # round(y / scale) + zero, saturated
+Layers use int8 codes; uint8 codes are shifted by 128, and back unless only DequantizeLinear reads them.
 """
 
 from __future__ import annotations
@@ -28,9 +27,11 @@ from anyrt.onnx.node import Node, importer
 
 D = DataType
 FLOAT, INT32, INT8, UINT8 = D.FLOAT, D.INT32, D.INT8, D.UINT8
-NATIVE = frozenset({INT8, UINT8, D.INT4, D.FP8, D.FP4})  # what Quantize makes, or is one step away from
+NATIVE = frozenset(
+    {INT8, UINT8, D.INT4, D.FP8, D.FP4}
+)  # types of Quantize, and types that differ from them by one step
 REALS = frozenset({FLOAT, D.HALF, D.BF16})
-UNCAST = frozenset({D.INT4, D.FP8, D.FP4})  # what casts neither take nor give
+UNCAST = frozenset({D.INT4, D.FP8, D.FP4})  # types that casts do not support
 LARGEST = {D.FP8E5M2: 57344.0, D.FP8E5M2FNUZ: 57344.0, D.FP8E4M3FNUZ: 240.0}
 MOVED = 128  # from uint8 to int8
 FIRST = 8  # from uint4 to int4
@@ -38,23 +39,23 @@ FIRST = 8  # from uint4 to int4
 
 @dataclass(frozen=True, slots=True)
 class Grain:
-    """What a scale serves: all, or each slice of an axis, or blocks of so many along it."""
+    """The granularity of scales: per tensor, per axis, or per block along an axis."""
 
     axis: int = 1
     block: int = 0
 
 
 def grain_of(node: Node) -> Grain:
-    """As the attributes say it; an axis from 0 on. One scale for all has no axis, whatever is said."""
+    """The granularity that the attributes specify, with an axis from 0 on; a scale per tensor has no axis."""
     x, scale = node.input(0), node.input(1)
     slices = x.rank > 1 and scale.rank > 0 and scale.sizes != (1,)
     grain = Grain(node.axis(x, default=1) if slices else 0, node.attr("block_size", 0))
     if grain.block < 0:
-        got, do = f"block_size {grain.block}", "say how many elements have a scale in common"
+        got, do = f"block_size {grain.block}", "set the number of elements that share a scale"
         raise ArgumentError("AR304", node.where, got, "0 (no blocks) or more", do)
     if not is_float(scale.dtype):
-        got, do = f"a scale of {short_name(scale.dtype)}", "give what one step is worth"
-        raise DTypeError("AR202", node.where, got, "a type of floats", do)
+        got, do = f"a scale of {short_name(scale.dtype)}", "pass the scale as floats"
+        raise DTypeError("AR202", node.where, got, "a floating-point type", do)
     if grain.block and slices:
         zero = node.optional(2)
         _check_blocks(node, x, "scale", scale, grain)
@@ -64,26 +65,26 @@ def grain_of(node: Node) -> Grain:
 
 
 def _check_blocks(node: Node, x: Tensor, what: str, scale: Tensor, grain: Grain) -> None:
-    """AR123 unless there is one for each block, of which the last one may not be full."""
+    """Raise AR123 unless there is one value for each block; the last block may be incomplete."""
     block, axis = grain.block, grain.axis
     each = tuple(-(-d // block) if k == axis else d for k, d in enumerate(x.sizes))
     known = -1 not in (*each, *scale.sizes)
     if scale.rank != x.rank or (known and scale.sizes != each):
         got = f"a {what} of shape {scale.sizes} for {x.sizes} in blocks of {block} along axis {axis}"
-        raise ShapeError("AR123", node.where, got, f"shape {each}", "give one for each block")
+        raise ShapeError("AR123", node.where, got, f"shape {each}", "pass one value for each block")
 
 
 def zero_of(node: Node, narrow: DataType, others: Container[DataType] = ()) -> Tensor | None:
-    """The zero point, input 2, which is a code."""
+    """The zero point, input 2, which has the type of the codes."""
     zero = node.optional(2)
     if zero is not None and zero.dtype is not narrow and zero.dtype not in others:
         got = f"a zero point of {short_name(zero.dtype)} for codes of {short_name(narrow)}"
-        raise DTypeError("AR203", node.where, got, short_name(narrow), "give it the type of the codes")
+        raise DTypeError("AR203", node.where, got, short_name(narrow), "use the type of the codes")
     return zero
 
 
 def numbers(x: Tensor) -> Tensor:
-    """Elements of any type as FLOAT."""
+    """Convert elements of any type to FLOAT."""
     if x.dtype in UNCAST:
         return x.layers.layer("add_dequantize", _ranked(x), _one(x), FLOAT).reshape(x.sizes if not x.rank else
                                                                                    x.shape())  # fmt: skip
@@ -91,7 +92,7 @@ def numbers(x: Tensor) -> Tensor:
 
 
 def stored(y: Tensor, to: DataType) -> Tensor:
-    """FLOAT numbers as the nearest that a type has, at its ends at most."""
+    """Round FLOAT numbers to a type, with saturation."""
     if to in UNCAST:
         return y.layers.layer("add_quantize", _ranked(y), _one(y), to).reshape(y.shape())
     if is_float(to):
@@ -109,11 +110,11 @@ def _ranked(x: Tensor) -> Tensor:
 
 
 def beside(v: Tensor, x: Tensor, grain: Grain) -> Tensor:
-    """A scale or a zero point so that it broadcasts with `x`."""
+    """Reshape a scale or zero point so that it broadcasts with `x`."""
     layers, k = x.layers, grain.axis
     if grain.block and v.rank == x.rank and v.rank:
         wide = numbers(v) if v.dtype in UNCAST else v
-        if -1 not in v.sizes and x.sizes[k] == grain.block * v.sizes[k]:  # repeated where it lies
+        if -1 not in v.sizes and x.sizes[k] == grain.block * v.sizes[k]:  # repeated in place
             one = wide.reshape([*v.sizes[: k + 1], 1, *v.sizes[k + 1 :]])
             each = [*v.sizes[: k + 1], grain.block, *v.sizes[k + 1 :]]
             return layers.expand(one, each).reshape([*v.sizes[:k], x.sizes[k], *v.sizes[k + 1 :]])
@@ -171,7 +172,7 @@ def _is_moved(node: Node, x: Tensor) -> bool:
 
 
 def _signed(node: Node, x: Tensor, zero: Tensor | None) -> tuple[Tensor, Tensor | None]:
-    """Weights of uint4 with zero points, which are constants, as the int4 that stands for the same."""
+    """Convert constant uint4 weights with zero points to the equivalent int4 weights."""
     held = [None if v is None or v.dtype is not D.UINT4 else node.held(v) for v in (x, zero)]
     if held[0] is None or zero is None or held[1] is None:
         return x, zero
@@ -181,7 +182,7 @@ def _signed(node: Node, x: Tensor, zero: Tensor | None) -> tuple[Tensor, Tensor 
 
 
 def _is_native(node: Node, x: Tensor, narrow: DataType, scale: Tensor, zero: Tensor | None) -> bool:
-    """Whether a layer has codes of this type, and takes these scales and zero points."""
+    """Whether a layer supports this type of codes, these scales and these zero points."""
     held = node.held(scale)
     fine = held is None or bool((np.asarray(held.elements()).astype(np.float64) > 0).all())
     known = zero is None or (node.held(zero) is not None and zero.dtype is narrow)
@@ -191,12 +192,12 @@ def _is_native(node: Node, x: Tensor, narrow: DataType, scale: Tensor, zero: Ten
 
 
 def _ends(x: Tensor, scale: Tensor, grain: Grain) -> bool:
-    """True where blocks end with the axis: layers have no others."""
+    """Whether the last block is complete: layers support only complete blocks."""
     return not grain.block or scale.rank != x.rank or max(x.sizes[grain.axis], 0) % grain.block == 0
 
 
 def _moved(node: Node, zero: Tensor | None, scale: Tensor) -> Tensor:
-    """A zero point of uint8 as one of int8."""
+    """Convert a zero point from uint8 to int8."""
     held = None if zero is None else node.held(zero)
     if zero is not None and held is None:
         return (zero.cast(INT32) - MOVED).cast(INT8)
@@ -218,7 +219,7 @@ def _layer(
 
 @importer("QuantizeLinear")
 def quantize_linear(node: Node) -> Tensor:
-    """Codes of the zero point's type."""
+    """QuantizeLinear: codes of the type of the zero point."""
     x, scale, zero = node.input(0), node.input(1), node.optional(2)
     to = node.dtype("output_dtype", UINT8 if zero is None else zero.dtype)
     return quantized(node, x, scale, zero, to, grain_of(node))
@@ -226,7 +227,7 @@ def quantize_linear(node: Node) -> Tensor:
 
 @importer("DequantizeLinear")
 def dequantize_linear(node: Node) -> Tensor:
-    """Numbers of the scale's type."""
+    """DequantizeLinear: numbers of the type of the scale."""
     x, scale = node.input(0), node.input(1)
     to = node.dtype("output_dtype", scale.dtype)
     narrow = UINT8 if _is_moved(node, x) else x.dtype
@@ -237,7 +238,7 @@ def dequantize_linear(node: Node) -> Tensor:
 
 
 def whole(x: Tensor, zero: Tensor | None, rows: bool = False) -> Tensor:
-    """Codes as INT32, less their zero; rows: a vector of zeros has one for each row."""
+    """Codes minus their zero point, as INT32; rows: a vector of zero points has one for each row."""
     y = x.cast(INT32)
     if zero is None:
         return y
@@ -246,12 +247,12 @@ def whole(x: Tensor, zero: Tensor | None, rows: bool = False) -> Tensor:
 
 
 def real(x: Tensor, zero: Tensor | None) -> Tensor:
-    """Steps of codes that are floats."""
+    """Floating-point codes minus their zero point."""
     return numbers(x) if zero is None else numbers(x) - numbers(zero)
 
 
 def summed(node: Node, a: Tensor, a_zero: Tensor | None, b: Tensor, b_zero: Tensor | None) -> Tensor:
-    """Products of matrices of codes: INT32, or FLOAT of codes that are floats."""
+    """The matrix product of codes: INT32, or FLOAT for floating-point codes."""
     if is_float(a.dtype):
         return node.matmul(real(a, a_zero), real(b, b_zero))
     return node.matmul(whole(a, a_zero, rows=True), whole(b, b_zero))
@@ -265,7 +266,7 @@ def matmul_integer(node: Node) -> Tensor:
 
 @importer("QLinearMatMul")
 def qlinear_matmul(node: Node) -> Tensor:
-    """Sums of products of codes, as codes."""
+    """Sums of products of codes, quantized."""
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = (node.input(i) for i in range(8))
     sums = summed(node, a, a_zero, b, b_zero).cast(FLOAT)
     rows = a_scale.cast(FLOAT)
@@ -275,7 +276,7 @@ def qlinear_matmul(node: Node) -> Tensor:
 
 
 def coded(node: Node, steps: Tensor, zero: Tensor) -> Tensor:
-    """Steps as codes of the zero point's type: those of scale 1, which kernels know as they know Quantize."""
+    """Quantize steps with scale 1 to the type of the zero point; kernels compute it like Quantize."""
     if is_float(zero.dtype):
         return stored(steps, zero.dtype)
     if zero.dtype in (INT8, UINT8) and zero.sizes in ((), (1,)):
@@ -286,7 +287,7 @@ def coded(node: Node, steps: Tensor, zero: Tensor) -> Tensor:
 def convolved(
     node: Node, x: Tensor, x_zero: Tensor | None, kernel: Tensor, kernel_zero: Tensor | None
 ) -> Tensor:
-    """Exact sums of products of a convolution: INT32."""
+    """The convolution of codes, exact, as INT32."""
     by: Windows = windows_of(node, kernel_size(node, kernel))
     maps, each = (channels_of(node, kernel, k) for k in (0, 1))
     x = with_channels(node, x, each * node.attr("group", 1))
@@ -305,7 +306,7 @@ def conv_integer(node: Node) -> Tensor:
 
 @importer("QLinearConv")
 def qlinear_conv(node: Node) -> Tensor:
-    """Sums of products of codes, as codes."""
+    """Sums of products of codes, quantized."""
     x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero = (node.input(i) for i in range(8))
     sums, bias = convolved(node, x, x_zero, w, w_zero), node.optional(8)
     each = [-1, *(1 for _ in w.sizes[2:])]
@@ -317,12 +318,12 @@ def qlinear_conv(node: Node) -> Tensor:
 
 @importer("DynamicQuantizeLinear")
 def dynamic_quantize_linear(node: Node) -> list[Tensor]:
-    """Codes of uint8 with the scale and the zero point that the numbers at hand ask for."""
+    """uint8 codes with the scale and zero point of the actual numbers."""
     return list(measured(node, node.input(0)))
 
 
 def measured(node: Node, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Codes of uint8, their scale, and their zero point: 0 and all numbers lie within the range."""
+    """uint8 codes, their scale, and their zero point; the range includes 0 and all numbers."""
     every = range(x.rank)
     low = node.reduce(ReduceOperation.MIN, x, every, keep=False).minimum(0.0)
     high = node.reduce(ReduceOperation.MAX, x, every, keep=False).maximum(0.0)

@@ -1,7 +1,7 @@
-"""Random numbers: those of Fill layers, which each run gives again.
+"""Random numbers of Fill layers, which are the same in each inference.
 
-Only their distribution is that of other implementations' numbers, and of those of ONNX's reference. Layers
-draw float32, of which two make a float64 of 48 bits.
+They have the distribution of other implementations and of ONNX's reference, but not the same numbers. Layers
+draw float32; two of these form a float64 with 48 random bits.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from anyrt.onnx.node import Argument, Node, importer
 from anyrt.ops._types import FLOATS
 
 D, F = DataType, FillOperation
-# For each operation the attributes that give its two numbers, with what they are where left out.
+# For each operation the attributes of its two parameters, with their defaults.
 ENDS = {F.RANDOM_UNIFORM: (("low", 0.0), ("high", 1.0)), F.RANDOM_NORMAL: (("mean", 0.0), ("scale", 1.0))}
 
 
@@ -30,7 +30,8 @@ def _drawn(
     ends: tuple[float, float] = (0.0, 1.0),
     draw: int = 0,
 ) -> Tensor:
-    """float32 numbers; the bits of ONNX's seed, a float, are the layer's, below the number of the draw."""
+    """float32 numbers; the seed of the layer has the bits of ONNX's seed, a float, and the number of the
+    draw."""
     dims = node.dims(sizes)
     known = dims if isinstance(dims, tuple) else (0,)
     layer = node.add("add_fill", known, op, D.FLOAT, alpha=ends[0], beta=ends[1])
@@ -41,7 +42,7 @@ def _drawn(
 
 
 def _shares(node: Node, sizes: Sequence[Size], dtype: DataType, draw: int = 0) -> Tensor:
-    """Numbers from 0 to below 1 of FLOAT or DOUBLE."""
+    """Uniform numbers from 0 to below 1, of FLOAT or DOUBLE."""
     if dtype is not D.DOUBLE:
         return _drawn(node, F.RANDOM_UNIFORM, sizes, draw=draw)
     coarse, fine = (_drawn(node, F.RANDOM_UNIFORM, sizes, draw=draw + k).cast(dtype) for k in range(2))
@@ -73,7 +74,7 @@ for _name, _op in (("Uniform", F.RANDOM_UNIFORM), ("Normal", F.RANDOM_NORMAL)):
 
 @importer("Bernoulli")
 def bernoulli(node: Node) -> Tensor:
-    """1 as often as an element says, else 0."""
+    """1 with the probability of the element, otherwise 0."""
     x = node.input(0)
     chance = wide(x)
     return (_shares(node, lengths(x), chance.dtype) < chance).cast(node.dtype("dtype", x.dtype))
@@ -81,7 +82,7 @@ def bernoulli(node: Node) -> Tensor:
 
 @importer("Multinomial")
 def multinomial(node: Node) -> Tensor:
-    """Classes of logarithms of probabilities: how many of the running sums lie below a random number."""
+    """Classes drawn by logarithms of probabilities: the number of cumulative sums below a random number."""
     logits, count = wide(node.input(0)), node.attr("sample_size", 1)
     chances = node.layer("add_softmax", logits, axes=1 << 1)
     axis = node.constant(1, D.INT32)
@@ -90,13 +91,13 @@ def multinomial(node: Node) -> Tensor:
     drawn = _shares(node, [batch, count], logits.dtype).unsqueeze(2)
     below = (~(drawn < sums.unsqueeze(1))).cast(D.INT64)
     index = node.reduce(ReduceOperation.SUM, below, [2], keep=False)
-    last = classes - 1  # a sum may end a little below 1
+    last = classes - 1  # a sum may be slightly below 1
     return index.minimum(last).cast(node.dtype("dtype", D.INT32))
 
 
 @importer("Dropout")
 def dropout(node: Node) -> list[Argument]:
-    """The same elements and a mask of True; in training some are 0 and all others larger."""
+    """The input and a mask of True; in training mode some elements are 0 and the others are scaled."""
     x, ratio, training = node.input(0), node.optional(1), node.optional(2)
     mask_type = D.BOOL if node.version >= 10 else x.dtype
     kept = node.full(lengths(x), node.constant(True))

@@ -1,4 +1,4 @@
-"""What the order of elements decides: the largest ones, where they lie, and folds up to each element."""
+"""TopK, ArgMax, ArgMin, and cumulative operators."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ INT64 = DataType.INT64
 
 @importer("TopK")
 def top_k(node: Node) -> list[Tensor]:
-    """The k largest or smallest along an axis, and where they are; `k` is an attribute until opset 9."""
+    """The k largest or smallest elements along an axis, and their positions; `k` is an attribute until opset
+    9."""
     x = node.input(0)
     axis = node.axis(x, default=-1)
     op = TopKOperation.MAX if node.attr("largest", 1) else TopKOperation.MIN
@@ -40,9 +41,9 @@ def _best(op: TopKOperation, node: Node) -> Tensor:
 
 
 def where_equal(node: Node, x: Tensor, op: TopKOperation, axis: int, last: bool = False) -> Tensor:
-    """Where along an axis the largest or smallest element is, the first of equal ones or the last, by
-    comparison with the extreme, also where there is none; NaN, which equals nothing, is behind
-    all others."""
+    """The position of the largest or smallest element along an axis, the first or last of equal ones, by
+    comparison with the extreme. It also works for empty axes; NaN, which equals nothing, ranks after all
+    others."""
     if x.is_float:
         x = node.where_(x.equal(x), x, node.like(-np.inf if op is TopKOperation.MAX else np.inf, x))
     fold, pick, none = ReduceOperation, ReduceOperation.MAX if last else ReduceOperation.MIN, -1
@@ -64,7 +65,7 @@ def _cumulative(op: CumulativeOperation, node: Node) -> Tensor:
         return _along(node, x, op, known[0] % x.rank)
     chosen = axis.reshape((1,) * x.rank)
     y = _along(node, x, op, 0)
-    for k in range(1, x.rank):  # each of them is made, of which one is chosen
+    for k in range(1, x.rank):  # all of them are computed, and one is selected
         here = chosen.equal(k) | chosen.equal(k - x.rank)
         y = node.where_(here, _along(node, x, op, k), y)
     return y

@@ -1,7 +1,7 @@
 """RNN, LSTM and GRU: loops over contractions.
 
-What the inputs of all steps give is one product before the loop; a turn multiplies the state alone. Of half
-types are the factors of products and the results; all else, states between turns included, is float32.
+One product before the loop multiplies the inputs of all steps; an iteration multiplies only the state. With
+half types, only factors of products and results have these; all other values, including states, are float32.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from anyrt.onnx.node import Argument, Node, importer
 
 A = ActivationType
 Function: TypeAlias = Callable[[Tensor], Tensor]
-# The layer of each activation, and what alpha and beta are where the node does not say; None: it has none.
+# The layer of each activation, and the defaults of alpha and beta; None: it has no such parameter.
 ACTIVATIONS: dict[str, tuple[ActivationType, float | None, float | None]] = {
     "relu": (A.RELU, None, None),
     "tanh": (A.TANH, None, None),
@@ -41,9 +41,9 @@ NONE: tuple[float, ...] = ()
 class Way:
     """One direction of a node: weights (gates · hidden, …), biases (gates · hidden,), states (batch, hidden).
 
-    of_x: what the inputs of all steps give, (steps, batch, gates · hidden), with the biases in `bias`;
-    recurrent: the weights of the state; rest: the biases that a turn adds; valid: whether a step is one of
-    its sequence's, (steps, batch, 1)."""
+    of_x: the products of the inputs of all steps, (steps, batch, gates · hidden), with the biases in `bias`;
+    recurrent: the weights of the state; rest: the biases that an iteration adds; valid: whether a step is
+    inside its sequence, (steps, batch, 1)."""
 
     node: Node
     hidden: int
@@ -64,7 +64,7 @@ class Way:
         return self.node.slice(x, start, size)
 
     def product(self, state: Tensor, weights: Tensor) -> Tensor:
-        """What a state gives by these weights."""
+        """The product of a state and these weights."""
         return _wide(self.node.matmul(state.cast(weights.dtype), weights, turn_b=True))
 
 
@@ -83,7 +83,7 @@ def rnn(node: Node) -> list[Argument]:
 
 @importer("LSTM")
 def lstm(node: Node) -> list[Argument]:
-    """Gates i, o, f and c, in this order, of which the cell and the state follow."""
+    """Gates i, o, f and c, in this order, from which the cell and the state are computed."""
     forget = bool(node.attr("input_forget", 0))
 
     def cell(way: Way, x: Tensor, states: Sequence[Tensor]) -> tuple[Tensor, ...]:
@@ -101,7 +101,7 @@ def lstm(node: Node) -> list[Argument]:
 
 @importer("GRU")
 def gru(node: Node) -> list[Argument]:
-    """Gates z, r and h, in this order; the reset r is of the state, or of its product."""
+    """Gates z, r and h, in this order; the reset r is applied to the state, or to its product."""
     before = bool(node.attr("linear_before_reset", 0))
 
     def cell(way: Way, x: Tensor, states: Sequence[Tensor]) -> tuple[Tensor, ...]:
@@ -124,8 +124,8 @@ def gru(node: Node) -> list[Argument]:
 def _recurrent(
     node: Node, cell: Cell, gates: int, default: tuple[str, ...], states: int = 1, held: int = 0
 ) -> list[Argument]:
-    """Y and the last states of all directions. `held`: the biases of so many of the last gates of the state
-    stay apart."""
+    """Y and the last states of all directions. `held`: the number of last gates whose state biases stay
+    separate."""
     ways = [*_ways(node, gates, default, states, held)]
     batchwise = bool(node.attr("layout", 0))
     runs = [_run(way, cell, node.asks(0)) for way in ways]
@@ -140,12 +140,12 @@ def _recurrent(
 
 
 def _run(way: Way, cell: Cell, keeps_all: bool) -> tuple[Tensor | None, list[Tensor]]:
-    """What all steps of a direction give, (steps, batch, hidden), where that is wanted; its last states."""
+    """The outputs of all steps of a direction, (steps, batch, hidden), if requested, and its last states."""
     node, turns = way.node, Turns(way.node, way.of_x.size(0))
     inner = [turns.state(s) for s in way.states]
     results = list(cell(way, turns.each(way.of_x, 0, way.backwards), inner))
     y = results[0]
-    if way.valid is not None:  # behind its end a sequence stays as it is, and gives zeros
+    if way.valid is not None:  # after its end a sequence keeps its state, and its outputs are zeros
         valid = turns.each(way.valid, 0, way.backwards)
         y = node.where_(valid, y, node.like(0, y))
         results = [node.where_(valid, new, old) for new, old in zip(results, inner, strict=True)]
@@ -156,7 +156,7 @@ def _run(way: Way, cell: Cell, keeps_all: bool) -> tuple[Tensor | None, list[Ten
 
 
 def _ways(node: Node, gates: int, default: tuple[str, ...], states: int, held: int) -> Iterator[Way]:
-    """The directions of a node, each with its part of all operands."""
+    """The directions of a node, each with its part of the operands."""
     batchwise, direction = bool(node.attr("layout", 0)), node.attr("direction", "forward")
     x = node.input(0).transpose(1, 0, 2) if batchwise else node.input(0)
     hidden = node.input(2).sizes[2]
@@ -193,7 +193,7 @@ def _of_way(x: Tensor, k: int) -> Tensor:
 
 
 def _wide(x: Tensor) -> Tensor:
-    """Half types as float32."""
+    """Convert half types to float32."""
     return x.cast(DataType.FLOAT) if x.dtype in HALVES else x
 
 
@@ -203,7 +203,7 @@ def _zeros(node: Node, x: Tensor, hidden: int) -> Tensor:
 
 
 def _valid(node: Node, x: Tensor) -> Tensor | None:
-    """Which steps are those of the sequences: (steps, batch, 1)."""
+    """The mask of steps inside the sequences: (steps, batch, 1)."""
     lengths = node.optional(4)
     if lengths is None:
         return None
@@ -212,7 +212,7 @@ def _valid(node: Node, x: Tensor) -> Tensor | None:
 
 
 def _biases(node: Node, k: int, gates: int, hidden: int, held: int) -> tuple[Tensor | None, Tensor | None]:
-    """What is added to what the inputs give, and, where some of that is `held` back, the state's own."""
+    """The biases for the products of the inputs and, if some are `held` back, those of the state."""
     bias = node.optional(3)
     if bias is None:
         return None, None
@@ -227,7 +227,7 @@ def _biases(node: Node, k: int, gates: int, hidden: int, held: int) -> tuple[Ten
 
 
 def _peepholes(node: Node, k: int, hidden: int) -> list[Tensor]:
-    """Those of i, o and f, (1, hidden) each."""
+    """The peephole weights of i, o and f, each (1, hidden)."""
     weights = node.optional(7)
     if weights is None:
         return []
@@ -236,8 +236,8 @@ def _peepholes(node: Node, k: int, hidden: int) -> list[Tensor]:
 
 
 def _functions(node: Node, default: tuple[str, ...]) -> Iterator[Function]:
-    """The activations, in order; those with parameters take the next ones that the node gives. What an LSTM
-    makes of its cell is not clipped, as in ONNX Runtime: the gates that lead there are."""
+    """The activations, in order; those with parameters use the next ones of the node. As in ONNX Runtime, the
+    cell of an LSTM is not clipped before its activation; the gates are."""
     alphas, betas = (iter(node.attr(f"activation_{name}", NONE)) for name in ("alpha", "beta"))
     limit = node.attr("clip", 0.0)
     for k, name in enumerate(node.attr("activations", default)):

@@ -1,7 +1,7 @@
-"""Folds over axes, which the model knows, or a run.
+"""Reductions over static or data-dependent axes.
 
-Of up to four axes that a run decides, each of size n becomes two: one that is kept, of size 1 or n, and one
-that is folded, of size n or 1. More are folded one after the other.
+Each of up to four data-dependent axes, of size n, becomes two axes: one that is kept, of size 1 or n, and one
+that is reduced, of size n or 1. More axes are reduced one after the other.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ R, U, D = ReduceOperation, UnaryOperation, DataType
 Axes: TypeAlias = Sequence[int]
 Fold: TypeAlias = Callable[[Node, Tensor, Axes], Tensor]
 Each: TypeAlias = Callable[[Node, Tensor], Tensor]
-MOST_AXES = 4  # that are folded at once where a run chooses among them: a network has twice as many
+MOST_AXES = 4  # data-dependent axes that are reduced at once: the network has twice as many
 
 
 def _plain(op: ReduceOperation, node: Node, x: Tensor, axes: Axes) -> Tensor:
@@ -47,15 +47,16 @@ def _logarithm(node: Node, x: Tensor) -> Tensor:
 
 
 def log_sum_exp(node: Node, x: Tensor, axes: Axes) -> Tensor:
-    """log Σ exp x, with the largest x taken out, so that nothing overflows; what is infinite stays there."""
+    """log Σ exp x, relative to the largest x, so that nothing overflows; an infinite maximum is kept."""
     most = node.reduce(R.MAX, x, axes)
     most = node.where_(node.unary(U.ISINF, most), node.like(0.0, x), most)
     return node.unary(U.LOG, node.reduce(R.SUM, node.unary(U.EXP, x - most), axes)) + most
 
 
 class Way(NamedTuple):
-    """What becomes of each element, the fold, which may take axes one after the other, and what becomes of
-    each result; `is_real`: narrower types are computed in wider ones, as the fold would round or overflow."""
+    """A reduction: the function of each element, the reduction, which may reduce axes one after the other,
+    and the function of each result. `is_real`: narrow types are computed in wider ones, since they would
+    round or overflow."""
 
     first: Each
     fold: Fold
@@ -63,7 +64,7 @@ class Way(NamedTuple):
     is_real: bool = False
 
     def whole(self, node: Node, x: Tensor, axes: Axes) -> Tensor:
-        """All of it."""
+        """Apply the reduction."""
         return self.last(node, self.fold(node, self.first(node, x), axes))
 
 
@@ -97,7 +98,7 @@ def _reduced(name: str, node: Node) -> Tensor:
 
 
 def _wide(x: Tensor, is_real: bool) -> DataType:
-    """float32 for half types, float64 for integers, of what is computed with real numbers."""
+    """Convert half types to float32, and integers to float64, for computations with real numbers."""
     if x.is_float:
         return D.FLOAT if x.dtype in (D.HALF, D.BF16) else x.dtype
     return D.DOUBLE if is_real else x.dtype
@@ -105,14 +106,15 @@ def _wide(x: Tensor, is_real: bool) -> DataType:
 
 def _by_run(node: Node, way: Way, x: Tensor, axes: Tensor, keep: bool) -> Tensor:
     if axes.sizes[0] < 0:
-        raise node.unsupported("as many axes as a run decides", "give the vector of axes a known length")
+        raise node.unsupported("a data-dependent number of axes", "use a vector of axes with a static length")
     folded, one = flags(axes, x.rank).equal(1), node.constant([1] * x.rank, D.INT64)
-    # A maximum is one term, whatever it is made of: products of sizes stay short.
+    # A maximum is one term in products of sizes, which stay short.
     kept = entries(node.where_(folded, one, x.shape()).maximum(0))
     if x.rank > MOST_AXES:
-        if way is FOLDS["ReduceMean"] and not x.is_float:  # a mean of means that are cut is another one
+        if way is FOLDS["ReduceMean"] and not x.is_float:  # a mean of truncated means differs
             raise node.unsupported(
-                f"{x.dtype.name} and axes that a run decides, of {x.rank}", "name the axes"
+                f"{x.dtype.name} with data-dependent axes of rank {x.rank}",
+                "make the axes constants of the model",
             )
         y = _one_by_one(node, way, x, entries(one - folded.cast(D.INT64)), kept)
     else:
@@ -123,8 +125,8 @@ def _by_run(node: Node, way: Way, x: Tensor, axes: Tensor, keep: bool) -> Tensor
 
 
 def _one_by_one(node: Node, way: Way, x: Tensor, starts: Sequence[Size], kept: Sequence[Size]) -> Tensor:
-    """Each axis becomes what it folds to, and behind that what it was, and keeps one of them:
-    a network has not as many axes as they have pairs, and products of all sizes have too many terms."""
+    """For each axis, select either its reduction or the original elements: a network does not support enough
+    axes for pairs of all, and products of all sizes have too many terms."""
     y, whole = way.first(node, x), lengths(x)
     for axis in range(x.rank):
         both = node.concat([way.fold(node, y, (axis,)), y], axis)

@@ -1,4 +1,4 @@
-"""Images at another size: what the attributes of Resize and Upsample are called in the record of Resize."""
+"""Resize and Upsample: converts their attributes to those of the Resize layer."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ ROUNDING = {
 
 @importer("Upsample")
 def upsample(node: Node) -> Tensor:
-    """As Resize began."""
+    """Upsample, the predecessor of Resize."""
     x = node.input(0)
     layer, axes = _layer(node, x, "asymmetric", "floor"), range(x.rank)
     if node.has("scales"):
@@ -61,14 +61,14 @@ def upsample(node: Node) -> Tensor:
 
 @importer("Resize")
 def resize(node: Node) -> Tensor:
-    """Interpolation: by factors, or to sizes, of all there is or of a region."""
+    """Interpolation by scales or to sizes, of the whole input or of a region."""
     x, old = node.input(0), node.version < 11
     roi, scales, sizes = (None, node.input(1), None) if old else (_present(node, i) for i in (1, 2, 3))
     defaults = ("asymmetric", "floor") if old else ("half_pixel", "round_prefer_floor")
     layer, axes = _layer(node, x, *defaults), _axes(node, x)
     if node.attr("coordinate_transformation_mode", "") == CROP:
         if roi is None:
-            raise node.unsupported(f"{CROP} without a region", "give roi")
+            raise node.unsupported(f"{CROP} without a region", "pass roi")
         ends = (node.slice(roi, [k * len(axes)], [len(axes)]) for k in (0, 1))
         rest = zip(ends, (0.0, 1.0), strict=True)
         region = node.concat([_of_each(node, part, axes, x.rank, value) for part, value in rest], 0)
@@ -76,12 +76,12 @@ def resize(node: Node) -> Tensor:
     if sizes is not None:
         return _to_sizes(node, layer, x, axes, entries(sizes))
     if scales is None:
-        raise node.unsupported("neither scales nor sizes", "give one of them")
+        raise node.unsupported("neither scales nor sizes", "pass one of them")
     return _by_scales(node, layer, axes, x.rank, scales)
 
 
 def _present(node: Node, i: int) -> Tensor | None:
-    """An input, if it is there and has elements."""
+    """An input, if it is present and not empty."""
     x = node.optional(i)
     return None if x is None or x.sizes == (0,) else x
 
@@ -91,7 +91,7 @@ def _axes(node: Node, x: Tensor) -> Sequence[int]:
 
 
 def _layer(node: Node, x: Tensor, coordinates: str, rounding: str) -> ILayer:
-    """The layer, whose sizes are not set yet."""
+    """The layer, without sizes."""
     how, single, variant = node.choice("coordinate_transformation_mode", coordinates, COORDINATES)
     layer = node.add(
         "add_resize",
@@ -110,7 +110,7 @@ def _layer(node: Node, x: Tensor, coordinates: str, rounding: str) -> ILayer:
 
 
 def _of_each(node: Node, values: Tensor, axes: Sequence[int], rank: int, rest: float) -> Tensor:
-    """An element for each axis: `values` for `axes`, `rest` for the others."""
+    """A vector with an element for each axis: `values` for `axes`, `rest` for the others."""
     if list(axes) == list(range(rank)):
         return values
     places = [axes.index(axis) if axis in axes else len(axes) for axis in range(rank)]
@@ -119,7 +119,7 @@ def _of_each(node: Node, values: Tensor, axes: Sequence[int], rank: int, rest: f
 
 
 def _by_scales(node: Node, layer: ILayer, axes: Sequence[int], rank: int, scales: Tensor) -> Tensor:
-    """Scales that are known are attributes: the input may get other sizes after it was parsed."""
+    """Set scales; constant ones as attributes, since the sizes of the input may change after parsing."""
     known = numbers(scales)
     if known is None:
         return node.with_inputs(layer, {SCALES: _of_each(node, scales, axes, rank, 1.0)})
@@ -129,7 +129,7 @@ def _by_scales(node: Node, layer: ILayer, axes: Sequence[int], rank: int, scales
 
 
 def _to_sizes(node: Node, layer: ILayer, x: Tensor, axes: Sequence[int], sizes: Sequence[Size]) -> Tensor:
-    """Sizes as they are given, or about those, where all axes get the same factor."""
+    """Set sizes; with an aspect ratio policy, all axes get the same factor."""
     policy, before, scales = node.attr("keep_aspect_ratio_policy", "stretch"), lengths(x), None
     if policy != "stretch":
         quotients = [_real(node, m) / _real(node, before[axis]) for axis, m in zip(axes, sizes, strict=True)]
@@ -144,11 +144,11 @@ def _to_sizes(node: Node, layer: ILayer, x: Tensor, axes: Sequence[int], sizes: 
 
 
 def _real(node: Node, x: float | Tensor) -> Tensor:
-    """A number as a float64 tensor of shape (1,)."""
+    """Convert a number to a float64 tensor of shape (1,)."""
     return x.cast(DOUBLE) if isinstance(x, Tensor) else node.constant([x], DOUBLE)
 
 
 def _whole(node: Node, x: Tensor) -> Size:
-    """A real number rounded down, as a size."""
+    """A number, rounded down, as a size."""
     known = numbers(x)
     return floor(known[0]) if known is not None else node.unary(UnaryOperation.FLOOR, x).cast(INT64)

@@ -1,4 +1,4 @@
-"""Images read at positions that are data, and put together from blocks."""
+"""GridSample, AffineGrid and Col2Im."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def grid_sample(node: Node) -> Tensor:
 
 @importer("AffineGrid")
 def affine_grid(node: Node) -> Tensor:
-    """Where an affine map puts each element of an image: positions from −1 to 1, the last axis first."""
+    """The positions of an affine map for each element of an image: from −1 to 1, the last axis first."""
     theta, sizes = node.input(0), entries(node.input(1))[2:]
     rank, whole = len(sizes), stack(node, sizes)
     at: list[Tensor] = []
@@ -52,7 +52,7 @@ def affine_grid(node: Node) -> Tensor:
 
 @importer("Col2Im")
 def col2im(node: Node) -> Tensor:
-    """Blocks added up where they lie in an image."""
+    """The sum of overlapping blocks at their positions in an image."""
     x, image, block = node.input(0), entries(node.input(1)), entries(node.input(2))
     rank = len(image)
     ones, zeros = (1,) * rank, (0,) * (2 * rank)
@@ -64,14 +64,14 @@ def col2im(node: Node) -> Tensor:
         free = n + (pads[axis] + pads[rank + axis] - 1) - (many - 1) * dilations[axis]
         starts = positions(node, free // strides[axis] + 1) * strides[axis]
         place = (positions(node, many) * dilations[axis] - pads[axis]).unsqueeze(1) + starts
-        # Axes of all blocks come before those of all positions.
+        # The axes of blocks precede those of positions.
         place = place.reshape(_spread(place, axis, rank))
         inside = inside & ~(place < 0) & (place < n)
         at = at + place * factor
         factor = factor * n
-    places = node.where_(inside, at, factor).reshape((1, 1, -1))  # beyond all: passed over
+    places = node.where_(inside, at, factor).reshape((1, 1, -1))  # out of range: ignored
     channels = x.size(1) // _product(node, block)
-    parts = wide(x) if x.is_float else x  # else half types round what each block adds
+    parts = wide(x) if x.is_float else x  # otherwise half types round after each block
     parts = parts.reshape([x.size(0), channels, -1])
     empty = node.full([x.size(0), channels, factor], node.constant(0, parts.dtype))
     added = node.layer(

@@ -1,4 +1,4 @@
-"""Constants, sizes, and the same elements under another shape."""
+"""Constants, shapes and reshapes."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ INT64 = DataType.INT64
 
 @importer("Constant")
 def constant(node: Node) -> Tensor:
-    """What one of its attributes holds."""
+    """The constant of the node's attribute."""
     if node.has("value"):
         array = node.array("value")
-        # A number is part of what the model computes; weights that were written as nodes are more.
+        # A scalar is part of the computation and not refittable; larger constants are weights.
         name = node.outputs_named[0] if array.size > 1 else ""
         return node.weights(Weights(np.ascontiguousarray(array)), array.shape, name)
     if node.has("value_float"):
@@ -29,19 +29,19 @@ def constant(node: Node) -> Tensor:
         return node.constant(node.attr("value_floats", (0.0,)), DataType.FLOAT)
     if node.has("value_ints"):
         return node.constant(node.attr("value_ints", (0,)), INT64)
-    raise node.unsupported("a constant of strings, or a sparse one", "use numbers, in a dense tensor")
+    raise node.unsupported("a constant of strings or a sparse constant", "use a dense tensor of numbers")
 
 
 @importer("ConstantOfShape")
 def constant_of_shape(node: Node) -> Tensor:
-    """One number everywhere."""
+    """A tensor filled with one number."""
     value = node.array("value") if node.has("value") else np.zeros(1, np.float32)
     return node.full(node.input(0), node.constant(value.reshape(())))
 
 
 @importer("Shape")
 def shape(node: Node) -> Tensor:
-    """Sizes, from one axis to before another."""
+    """The sizes of a range of axes."""
     x = node.input(0)
     start, end, _ = slice(node.attr("start", 0), node.attr("end", x.rank)).indices(x.rank)
     if (start, end) == (0, x.rank):
@@ -51,20 +51,21 @@ def shape(node: Node) -> Tensor:
 
 @importer("Size")
 def size(node: Node) -> Tensor:
-    """How many elements there are."""
+    """The number of elements."""
     return node.reduce(ReduceOperation.PROD, node.shape(node.input(0)), [0], keep=False)
 
 
 @importer("Reshape")
 def reshape(node: Node) -> Tensor:
-    """Other sizes: −1 for what is left over, 0 for the size at its place, if it does not mean 0."""
+    """Another shape: −1 is the remaining size; 0 is the size of the input at this position, unless allowzero
+    is set."""
     sizes = node.required("shape", (0,)) if node.version < 5 else node.input(1)
     return node.reshape(node.input(0), sizes, zero_copies=not node.attr("allowzero", 0))
 
 
 @importer("Flatten")
 def flatten(node: Node) -> Tensor:
-    """Two axes: those before one, and the rest."""
+    """A matrix: the axes before one axis, and the rest."""
     x = node.input(0)
     axis = node.attr("axis", 1)
     axis += x.rank if axis < 0 else 0
@@ -73,20 +74,22 @@ def flatten(node: Node) -> Tensor:
 
 @importer("Squeeze")
 def squeeze(node: Node) -> Tensor:
-    """Without axes of size 1: those that are named, or all; open ones are taken to have another size."""
+    """The input without axes of size 1: the named ones, or all; dynamic sizes are assumed not to be 1."""
     x, axes = node.input(0), node.optional(1)
     if axes is not None:
         return squeeze_by(x, axes)
     if node.has("axes"):
         return node.squeeze(x, node.attr("axes", ()))
-    for axis in (k for k, n in enumerate(x.sizes) if n < 0):  # open ones stay, and a run must not give 1
-        rule = f"axis {axis} of {x.sizes} has size 1, and Squeeze names no axes; name them in the model"
+    for axis in (
+        k for k, n in enumerate(x.sizes) if n < 0
+    ):  # dynamic ones stay, and an inference must not have size 1
+        rule = f"axis {axis} of {x.sizes} has size 1, and Squeeze names no axes; set the axes in the model"
         node.add("add_assertion", ~x.size(axis).equal(1), rule)
     return node.squeeze(x, [axis for axis, n in enumerate(x.sizes) if n == 1])
 
 
 @importer("Unsqueeze")
 def unsqueeze(node: Node) -> Tensor:
-    """With axes of size 1."""
+    """The input with new axes of size 1."""
     x, axes = node.input(0), node.optional(1)
     return node.unsqueeze(x, node.attr("axes", ())) if axes is None else unsqueeze_by(x, axes)

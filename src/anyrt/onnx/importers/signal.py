@@ -1,7 +1,7 @@
-"""Fourier transforms as products with tables, windows of signals, and the weights of mel bands.
+"""Fourier transforms as matrix products, window functions, and mel weights.
 
-A number and what it becomes have one or two parts, so that a transform of n numbers to k is one matrix of
-(n · parts, k · parts). Where a run decides along which axis, all axes have a matrix, most of them with ones.
+Numbers have one part or two (complex), so that a transform of n numbers to k is one matrix of
+(n · parts, k · parts). With a data-dependent axis, each axis has a matrix; all but one are identities.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ SHORT = 1 << 14
 
 @dataclass(frozen=True, slots=True)
 class Transform:
-    """count: of the numbers whose frequencies these are; inverse, onesided: as of ONNX's DFT; here: whether
-    it is done at all, where a run decides that; dtype: of the numbers, DOUBLE or FLOAT."""
+    """count: the number of numbers in the transform; inverse, onesided: as in ONNX's DFT; here: for a
+    data-dependent axis, whether this axis is transformed; dtype: the type of the numbers, DOUBLE or FLOAT."""
 
     count: Size
     inverse: bool
@@ -34,12 +34,12 @@ class Transform:
     dtype: DataType = D.FLOAT
 
     def sizes(self, n: Size) -> tuple[Size, Size]:
-        """How many of `n` numbers are read, and how many they become."""
+        """The numbers of inputs that are read and of outputs, for an axis of `n` numbers."""
         half = self.count // 2 + 1 if self.onesided else self.count
         return (smaller(n, half), self.count) if self.inverse else (smaller(n, self.count), half)
 
     def chosen(self, size: Size, n: Size) -> Size:
-        """That size where it is done, else `n`."""
+        """`size` if the axis is transformed, otherwise `n`."""
         if self.here is None or (isinstance(size, int) and size == n):
             return size
         layers = self.here.layers
@@ -75,7 +75,7 @@ def _int(size: Size) -> int:
 
 
 def _circle(node: Node, at: Tensor, n: Tensor, dtype: DataType) -> tuple[Tensor, Tensor]:
-    """Cosines and sines of 2π at / n: those of small angles, so that what is 0 or 1 is so exactly."""
+    """Cosines and sines of 2π at / n, from small angles, so that 0 and 1 are exact."""
     near = at.minimum(n - at)
     unit = math.pi / n.cast(dtype)
     cosines = node.unary(U.SIN, (n - near * 4).cast(dtype) * unit * 0.5)
@@ -84,12 +84,12 @@ def _circle(node: Node, at: Tensor, n: Tensor, dtype: DataType) -> tuple[Tensor,
 
 
 def _known(node: Node, n: int, sizes: tuple[int, int], how: Transform) -> tuple[Tensor, Tensor]:
-    """The same as constants; for an axis that a run chooses in the larger one of two shapes, and cut."""
+    """The same as constants; for a data-dependent axis in the larger of two shapes, then cropped."""
     rows, columns = sizes if how.here is None else (max(sizes[0], n), max(sizes[1], n))
     if rows * columns > MOST:
         raise node.unsupported(f"a transform of {rows} numbers to {columns}", "transform shorter frames")
     count = _int(how.count)
-    # The sums of short transforms are of float64, which costs little and leaves zeros nearly zero.
+    # Short transforms sum in float64, which costs little and keeps zeros close to zero.
     dtype = D.DOUBLE if rows * columns <= SHORT else how.dtype
     turns = np.outer(np.arange(rows), np.arange(columns)) % count / count * 2 * np.pi
     weights = _weights(np.arange(rows).reshape(-1, 1), count, how)
@@ -107,14 +107,14 @@ def _known(node: Node, n: int, sizes: tuple[int, int], how: Transform) -> tuple[
 
 
 def _weights(j: np.ndarray, n: int, how: Transform) -> np.ndarray:
-    """Of an inverse 1 / n, and twice that for frequencies that stand for two."""
+    """The weights of an inverse: 1 / n, and twice that for frequencies that represent two."""
     if not how.inverse:
         return np.ones_like(j, np.float64)
     return np.where((j == 0) | (2 * j == n) | (not how.onesided), 1, 2) / n
 
 
 def _table(node: Node, n: Size, parts: tuple[int, int], how: Transform) -> Tensor:
-    """The matrix for `n` numbers of so many parts each, before and behind."""
+    """The matrix for `n` numbers; parts: those of a number before and after the transform."""
     rows, columns = (how.chosen(size, n) for size in how.sizes(n))
     cosines, sines = (x.reshape([rows, 1, columns, 1]) for x in _angles(node, n, how))
     sign = -sines if not how.inverse else sines
@@ -124,7 +124,7 @@ def _table(node: Node, n: Size, parts: tuple[int, int], how: Transform) -> Tenso
 
 
 def _transformed(node: Node, x: Tensor, axis: int, how: Transform, parts: int) -> Tensor:
-    """`x` (…, parts before) with one axis transformed, (…, parts behind)."""
+    """`x`, (…, parts before), transformed along one axis to (…, parts after)."""
     before, n = x.sizes[-1], length(x, axis)
     how = replace(how, dtype=wide(x).dtype)
     read, written = (how.chosen(size, n) for size in how.sizes(n))
@@ -140,10 +140,12 @@ def _transformed(node: Node, x: Tensor, axis: int, how: Transform, parts: int) -
 
 @importer("DFT")
 def fourier(node: Node) -> Tensor:
-    """Of real or complex numbers along an axis, an attribute until opset 19."""
+    """DFT: of real or complex numbers along an axis, an attribute until opset 19."""
     x, count_input = node.input(0), node.optional(1)
     if x.sizes[-1] not in (1, 2):
-        raise node.unsupported(f"numbers of {x.sizes[-1]} parts", "declare 1 or 2 as the last size")
+        raise node.unsupported(
+            f"numbers of {x.sizes[-1]} parts", "use 1 (real) or 2 (complex) as the last size"
+        )
     inverse, onesided = bool(node.attr("inverse", 0)), bool(node.attr("onesided", 0))
     count = None if count_input is None else entries(count_input)[0]
     where = node.optional(2) if node.version >= 20 else None
@@ -162,7 +164,7 @@ def _count(x: Tensor, axis: int, count: Size | None, parts: int) -> Size:
 
 
 def _along_any(node: Node, x: Tensor, where: Tensor, count: Size | None, how: Transform) -> Tensor:
-    """Along the axis that a run decides: complex numbers go through a matrix for each."""
+    """DFT along a data-dependent axis: each axis multiplies by its own matrix."""
     parts = 1 if how.inverse and how.onesided else 2
     if x.sizes[-1] == 1:
         x = node.concat([x, node.where_(x.equal(x), node.like(0.0, x), node.like(0.0, x))], x.rank - 1)
@@ -175,7 +177,7 @@ def _along_any(node: Node, x: Tensor, where: Tensor, count: Size | None, how: Tr
 
 @importer("STFT")
 def short_fourier(node: Node) -> Tensor:
-    """Of frames of a signal, each some steps behind the one before, times a window."""
+    """STFT: DFT of frames of a signal at regular distances, times a window."""
     signal, window, frame = node.input(0), node.optional(2), node.optional(3)
     signal = signal if signal.rank == 3 else signal.unsqueeze(2)
     (step,) = entries(node.input(1))
@@ -191,8 +193,8 @@ def short_fourier(node: Node) -> Tensor:
 
 
 def _window(node: Node, mean: float, wave: float, second: float = 0.0) -> Tensor:
-    """mean − wave · cos 2πk/n + second · cos 4πk/n for each k; the last one is not the first one's neighbour
-    again where `periodic` is not set. ONNX's own function of it is of float32, whatever is asked for."""
+    """mean − wave · cos 2πk/n + second · cos 4πk/n for each k; symmetric unless `periodic` is set. ONNX's
+    function computes it in float32 for every type."""
     (count,), to = entries(node.input(0)), node.dtype("output_datatype", D.FLOAT)
     dtype = to if to is D.DOUBLE else D.FLOAT
     around = count if node.attr("periodic", 1) else count - 1
@@ -208,25 +210,25 @@ def _number(node: Node, size: Size, dtype: DataType) -> Tensor:
 
 @importer("HannWindow")
 def hann_window(node: Node) -> Tensor:
-    """Half a wave, from 0 to 1 and back."""
+    """The Hann window, from 0 to 1 and back."""
     return _window(node, 0.5, 0.5)
 
 
 @importer("HammingWindow")
 def hamming_window(node: Node) -> Tensor:
-    """The same from 2/23 on."""
+    """The Hamming window, which begins at 2/23."""
     return _window(node, 25 / 46, 21 / 46)
 
 
 @importer("BlackmanWindow")
 def blackman_window(node: Node) -> Tensor:
-    """The same with a wave of half the length."""
+    """The Blackman window, with a second cosine of half the period."""
     return _window(node, 0.42, 0.5, 0.08)
 
 
 @importer("MelWeightMatrix")
 def mel_weights(node: Node) -> Tensor:
-    """Triangles over frequencies, whose corners lie equally far apart on the mel scale."""
+    """Triangles over frequencies, whose corners are evenly spaced on the mel scale."""
     (bins,), (count,) = (entries(node.input(i)) for i in range(2))
     edges, to = [node.input(i) for i in (3, 4)], node.dtype("output_datatype", D.FLOAT)
     dtype = D.DOUBLE if D.DOUBLE in (to, *(x.dtype for x in edges)) else D.FLOAT

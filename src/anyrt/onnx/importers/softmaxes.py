@@ -1,6 +1,6 @@
-"""Exponentials as parts of their sum, and what is made like them.
+"""Softmax, LogSoftmax and Hardmax.
 
-Until opset 12 all axes from the given one on are one.
+Until opset 12, all axes from the given one on are flattened.
 """
 
 from __future__ import annotations

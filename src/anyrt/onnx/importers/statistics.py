@@ -1,4 +1,4 @@
-"""Normalisation by means and variances, or by norms; half types are computed with in float32."""
+"""Normalisation by means and variances, or by norms; half types are computed in float32."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ R, U, D = ReduceOperation, UnaryOperation, DataType
 
 
 def _moments_of(node: Node, x: Tensor) -> Moments:
-    """How moments are computed; numbers of float64, which ONNX would make float32, stay it unless a node asks
-    for another type."""
+    """The type for moments; float64 stays, which ONNX would convert to float32, unless the node specifies
+    another type."""
     return Moments(node.attr("epsilon", 1e-5), node.dtype("stash_type", x.dtype))
 
 
-MOST_CHANNELS = 1024  # that LRN looks at: each is a layer
+MOST_CHANNELS = 1024  # maximum number of channels of LRN, each of which is a layer
 
 
 @importer("BatchNormalization")
 def batch_normalization(node: Node) -> list[Argument]:
-    """Each channel by a mean and a variance that are given, or, in training, by its own."""
+    """Normalise each channel by the given mean and variance or, in training mode, by its own."""
     data = node.input(0)
     x = wide(data)
     by = _moments_of(node, x)
@@ -56,14 +56,14 @@ def batch_normalization(node: Node) -> list[Argument]:
 
 @importer("InstanceNormalization")
 def instance_normalization(node: Node) -> Tensor:
-    """Each channel of each batch by its own mean and variance."""
+    """Normalise each channel of each batch element by its own mean and variance."""
     x, scale, shift = (node.input(i) for i in range(3))
     return instance_normalized(node, x, scale, shift, _moments_of(node, x))
 
 
 @importer("GroupNormalization")
 def group_normalization(node: Node) -> Tensor:
-    """Groups of channels by their own means and variances; scales were those of groups until opset 20."""
+    """Normalise groups of channels by their means and variances; scales are per group until opset 20."""
     x, scale, shift = (node.input(i) for i in range(3))
     groups = node.required("num_groups", 1)
     return group_normalized(node, x, scale, shift, groups, _moments_of(node, x), node.version >= 21)
@@ -71,7 +71,7 @@ def group_normalization(node: Node) -> Tensor:
 
 @importer("LayerNormalization")
 def layer_normalization(node: Node) -> list[Argument]:
-    """The axes from one on by their mean and variance, which are outputs, too."""
+    """Normalise the axes from one on by their mean and variance, which are outputs, too."""
     x, scale, shift = node.input(0), node.input(1), node.optional(2)
     axes = range(node.axis(x, default=-1), x.rank)
     asked = any(node.outputs_named[1:])
@@ -82,7 +82,8 @@ def layer_normalization(node: Node) -> list[Argument]:
 
 @importer("RMSNormalization")
 def rms_normalization(node: Node) -> Tensor:
-    """The axes from one on by the root of their mean square; the result has the type of the scale."""
+    """Normalise the axes from one on by the root of their mean square; the result has the type of the
+    scale."""
     given, scale = node.input(0), node.input(1)
     by = _moments_of(node, given)
     x = by.staged(given)
@@ -92,14 +93,14 @@ def rms_normalization(node: Node) -> Tensor:
 
 @importer("MeanVarianceNormalization")
 def mean_variance_normalization(node: Node) -> Tensor:
-    """Axes by their mean and standard deviation."""
+    """Normalise axes by their mean and standard deviation."""
     _, rest, variance = moments(wide(node.input(0)), node.attr("axes", (0, 2, 3)))
     return (rest / (node.unary(U.SQRT, variance) + 1e-9)).cast(node.input(0).dtype)
 
 
 @importer("LpNormalization")
 def lp_normalization(node: Node) -> Tensor:
-    """Divided by the sum of what elements are, or the root of that of their squares; 0 stays 0."""
+    """Divide by the sum of magnitudes, or by the root of the sum of squares; 0 stays 0."""
     x = node.input(0)
     axes, y = [node.axis(x, default=-1)], wide(x)
     if node.attr("p", 2) == 1:
@@ -111,13 +112,13 @@ def lp_normalization(node: Node) -> Tensor:
 
 @importer("LRN")
 def lrn(node: Node) -> Tensor:
-    """Divided by a power of the mean square of the channels around."""
+    """Divide by a power of the mean square of neighbouring channels."""
     x, size = node.input(0), node.required("size", 1)
     alpha, beta, bias = node.attr("alpha", 1e-4), node.attr("beta", 0.75), node.attr("bias", 1.0)
     if x.dtype in FLOATS and size % 2 and size <= WIDEST and x.rank == 4 and beta >= 0.01 and bias >= 1e-5:
         return node.layer("add_lrn", x, size, alpha, beta, bias)
     if not 0 < size <= MOST_CHANNELS:
-        raise node.unsupported(f"size {size}", f"give 1 to {MOST_CHANNELS}")
+        raise node.unsupported(f"size {size}", f"use 1 to {MOST_CHANNELS}")
     y = wide(x)
     squares, sizes = y * y, lengths(x)
     total = node.like(0.0, y)

@@ -1,6 +1,6 @@
-"""Operators that TensorRT's own tools write for its layers, in whatever domain: `TRT_Shuffle` and others.
+"""Operators that TensorRT's tools export for its layers, in any domain: `TRT_Shuffle` and others.
 
-Attributes are those of the layers, in lower case; weights are constants of the model.
+Attributes are those of the layers, in lowercase; weights are constants of the model.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ T = TypeVar("T", bound=TrtEnum)
 
 
 def _words(kind: type[T]) -> Mapping[str, T]:
-    """Members of an enum by their names in lower case."""
+    """The members of an enum by their names in lowercase."""
     return {m.name.lower(): m for m in kind}
 
 
@@ -40,14 +40,14 @@ def _weights(node: Node, i: int) -> Weights:
     """Input `i`, which must be a constant."""
     held = node.held(node.input(i))
     if held is None:
-        raise node.unsupported(f"input {i} that is computed", "make it a constant of the model")
+        raise node.unsupported(f"a computed input {i}", "make it a constant of the model")
     return held
 
 
 @importer("TRT_Scale", domain=ANY)
 def scale(node: Node) -> Tensor:
-    """(x · scale + shift) ^ power, each of which may be left out."""
-    there = [n for n in ("scale", "shift", "power") if node.attr(n, 0)]  # in this order they are inputs
+    """(x · scale + shift) ^ power, each of which may be omitted."""
+    there = [n for n in ("scale", "shift", "power") if node.attr(n, 0)]  # the order of the inputs
     places = {n: k for k, n in enumerate(there, 1)}
     weights = [_weights(node, places[n]) if n in places else Weights() for n in ("shift", "scale", "power")]
     return node.layer("add_scale", node.input(0), node.choice("mode", "uniform", _words(ScaleMode)), *weights)
@@ -55,7 +55,7 @@ def scale(node: Node) -> Tensor:
 
 @importer("TRT_Shuffle", domain=ANY)
 def shuffle(node: Node) -> Tensor:
-    """Axes in another order, another shape, axes in another order."""
+    """A transpose, a reshape and a transpose."""
     more: dict[str, object] = {"zero_is_placeholder": bool(node.attr("zero_is_placeholder", 1))}
     for name, to in (("first_perm", "first_transpose"), ("second_perm", "second_transpose")):
         if node.attr(name, ()):
@@ -67,17 +67,17 @@ def shuffle(node: Node) -> Tensor:
 
 @importer("TRT_TopK_Min", domain=ANY)
 def top_k_min(node: Node) -> list[Tensor]:
-    """The least along an axis, and where they are."""
+    """The smallest elements along an axis, and their positions."""
     k = node.ints(node.input(1))
     if k is None or len(k) != 1:
-        raise node.unsupported("a number that is computed", "make k a constant of the model")
+        raise node.unsupported("a computed k", "make k a constant of the model")
     axis = node.axis(node.input(0))
     return node.outputs(node.add("add_topk", node.input(0), TopKOperation.MIN, k[0], 1 << axis))
 
 
 @importer("TRT_MatMul", domain=ANY)
 def mat_mul(node: Node) -> Tensor:
-    """Products of matrices, of which each may be transposed, or is a vector."""
+    """A matrix product, whose operands may be transposed, or vectors."""
     ops = (node.choice(f"op_{k}", "none", _words(MatrixOperation)) for k in range(2))
     a, b = ((node.input(k), op) for k, op in enumerate(ops))
     return node.layer("add_matrix_multiply", *a, *b)
@@ -85,13 +85,13 @@ def mat_mul(node: Node) -> Tensor:
 
 @importer("TRT_RaggedSoftmax", domain=ANY)
 def ragged_softmax(node: Node) -> Tensor:
-    """Softmax of the first elements of rows, as many as the second input says."""
+    """Softmax of the first elements of each row; the second input has their numbers."""
     return node.layer("add_ragged_softmax", node.input(0), node.input(1))
 
 
 @importer("TRT_MaxAverageBlendPool", domain=ANY)
 def blended_pool(node: Node) -> Tensor:
-    """Between the largest and the mean of each window."""
+    """Interpolate between the maximum and the mean of each window."""
     pool, blend = pool_of(node, node.input(0)), node.required("blend", 0.0)
     excludes = node.attr("count_include_pad", 0) == 0
     more = {"blend_factor": blend, "average_count_excludes_padding": excludes}
@@ -101,7 +101,7 @@ def blended_pool(node: Node) -> Tensor:
 
 @importer("TRT_Gather", domain=ANY)
 def gather(node: Node) -> Tensor:
-    """Slices at positions that are data, of each batch its own where axes are shared."""
+    """Slices at indices; with shared axes, each batch element has its own."""
     shared = node.attr("nbElementWiseDims", 0)
     axis = node.axis(node.input(0))
     return node.layer("add_gather", node.input(0), node.input(1), axis, num_elementwise_dims=shared)
@@ -109,7 +109,7 @@ def gather(node: Node) -> Tensor:
 
 @importer("TRT_Slice", domain=ANY)
 def slice_(node: Node) -> Tensor:
-    """A window: where it begins, its sizes and steps, as attributes or as inputs."""
+    """A slice: start, sizes and steps, as attributes or as inputs."""
     x = node.input(0)
     if len(node.arguments) > 1:
         return node.slice(x, node.input(1), node.input(2), node.input(3))
@@ -119,7 +119,7 @@ def slice_(node: Node) -> Tensor:
 
 @importer("TRT_Resize", domain=ANY)
 def resize(node: Node) -> Tensor:
-    """Other sizes: as attributes, scales, or an input."""
+    """A resize to sizes or by scales, as attributes or as an input."""
     more: dict[str, object] = {
         "resize_mode": node.choice("mode", "nearest", _MODES),
         "coordinate_transformation": node.choice("coordTransform", "asymmetric", _words(_Transformation)),
@@ -147,7 +147,7 @@ importer("TRT_AveragePool", domain=ANY)(average_pool)
 
 @importer("TRT_Deconv", domain=ANY)
 def deconvolution(node: Node) -> Outputs:
-    """A convolution the other way."""
+    """A transposed convolution."""
     return IMPORTERS["", "ConvTranspose"](node)
 
 
@@ -160,9 +160,9 @@ def _codes(to: DataType) -> Importer:
 
 
 def _numbers(node: Node) -> Tensor:
-    """Numbers of the scale's type."""
+    """Dequantize to the type of the scale."""
     x, scale = node.input(0), node.input(1)
-    zero = zero_of(node, x.dtype, (FLOAT,))  # zeros of float32 are no zero point
+    zero = zero_of(node, x.dtype, (FLOAT,))  # float32 zeros mean that there is no zero point
     return dequantized(node, x, scale, zero, scale.dtype, grain_of(node))
 
 
@@ -173,16 +173,16 @@ importer("TRT_FP8DequantizeLinear", "TRT_INT4DequantizeLinear", domain=ANY)(_num
 
 @importer("TRT_KVCacheUpdate", domain=ANY)
 def kv_cache_update(node: Node) -> Tensor:
-    """The cache with new tokens at each batch's place."""
+    """The cache with new tokens at the position of each batch element."""
     cache, update, at = (node.input(k) for k in range(3))
     if node.attr("mode", "linear") != "linear" or node.optional(3) is not None:
-        raise node.unsupported("lengths of updates", "write whole updates, with mode linear")
+        raise node.unsupported("lengths of updates", "use complete updates, with mode linear")
     return node.layer("add_kv_cache_update", cache, update, at, KVCacheMode.LINEAR)
 
 
 @importer("TRT_PluginV2", domain=ANY)
 def plugin_v2(node: Node) -> list[Tensor]:
-    """The layer of a plug-in that its creator makes of what another one has serialised."""
+    """The layer of a plug-in that its creator deserializes."""
     name = (node.required("name", ""), node.required("version", ""), node.attr("namespace", ""))
     return restored_layers(node, name, node.present(), node.required("data", b""))
 

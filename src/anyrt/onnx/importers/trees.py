@@ -1,8 +1,8 @@
-"""Ensembles of trees: all trees go down at once, a step at a time, from tables of their nodes.
+"""Ensembles of trees: all trees are descended simultaneously, step by step, with tables of their nodes.
 
-A leaf leads to itself, so that as many steps as the deepest tree has bring every tree to a leaf; what leaves
-are worth is then read from a table, (leaves, targets), and added up. All that is compared and added is
-float64 where rows or tables are, else float32.
+A leaf leads to itself, so that after as many steps as the deepest tree has, every tree is at a leaf. The
+weights of the leaves are then gathered from a table, (leaves, targets), and summed. Comparisons and sums are
+in float64 if rows or tables are, otherwise in float32.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ MOST_STEPS = 100
 
 @dataclass(frozen=True, slots=True)
 class Forest:
-    """Nodes of all trees: the feature that each looks at, how it compares (an index of MODES), with what, and
-    where it goes; members: of a set to compare with, one row a node. roots: of the trees; weights: what
-    nodes are worth for each target, 0 where they are no leaves."""
+    """The nodes of all trees: the feature of each, its comparison (an index into MODES), the value to compare
+    with, and the next nodes. members: the set to compare with, one row per node. roots: those of the trees;
+    weights: those of nodes for each target, 0 for nodes that are not leaves."""
 
     feature: Array
     mode: Array
@@ -46,14 +46,14 @@ class Forest:
         return np.float64 in (self.split.dtype, self.weights.dtype)
 
     def cast(self, dtype: type[np.floating]) -> Forest:
-        """All that is compared and added in another type."""
+        """The tables for comparisons and sums in another type."""
         members = None if self.members is None else self.members.astype(dtype)
         return replace(
             self, split=self.split.astype(dtype), weights=self.weights.astype(dtype), members=members
         )
 
     def depth(self) -> int:
-        """Steps from roots to the lowest leaf."""
+        """The number of steps from the roots to the deepest leaf."""
         at, steps = np.unique(self.roots), 0
         while np.any((self.yes[at] != at) | (self.no[at] != at)):
             at, steps = np.unique([self.yes[at], self.no[at]]), steps + 1
@@ -63,10 +63,10 @@ class Forest:
 
 
 def leaves(node: Node, x: Tensor, forest: Forest) -> Tensor:
-    """The leaf of each tree where a row, of the type of the tables, comes to: (N, trees)."""
+    """The leaf of each tree for each row: (N, trees). Rows have the type of the tables."""
     steps = forest.depth()
     if steps > MOST_STEPS:
-        raise node.unsupported(f"trees of more than {MOST_STEPS} steps", "train lower ones")
+        raise node.unsupported(f"trees of more than {MOST_STEPS} levels", "train trees with a smaller depth")
     at = node.constant(forest.roots[None], INT64)
     at = node.expand(at, [x.size(0), forest.roots.size])
     for _ in range(steps):
@@ -77,14 +77,14 @@ def leaves(node: Node, x: Tensor, forest: Forest) -> Tensor:
 
 
 def _read(node: Node, table: Array, at: Tensor) -> Tensor:
-    """What a table holds for nodes; one number where it is the same for all."""
+    """The entries of a table for nodes; one number if all entries are equal."""
     if np.all(table == table[0]) and table.size:
         return node.expand(node.constant(table[:1].reshape(1, 1)), at.shape())
     return node.gather(node.constant(table), at, 0)
 
 
 def _compared(node: Node, value: Tensor, at: Tensor, forest: Forest) -> Tensor:
-    """Whether rows go where nodes say yes."""
+    """The results of the comparisons of nodes with rows."""
     split, mode = _read(node, forest.split, at), _read(node, forest.mode, at)
     kinds = [int(m) for m in np.unique(forest.mode[forest.yes != np.arange(forest.yes.size)])]
     result: Tensor | None = None
@@ -111,14 +111,14 @@ def _member(node: Node, value: Tensor, at: Tensor, forest: Forest) -> Tensor:
 
 
 def summed(node: Node, x: Tensor, forest: Forest, how: str) -> Tensor:
-    """What leaves are worth, over all trees: (N, targets)."""
+    """The aggregated weights of the leaves of all trees: (N, targets)."""
     wide = x.dtype is DOUBLE or forest.of_float64
     dtype = DOUBLE if wide else FLOAT
     forest = forest.cast(np.float64 if wide else np.float32)
     worth = node.gather(node.constant(forest.weights), leaves(node, x.cast(dtype), forest), 0)
     ops = {"SUM": "SUM", "AVERAGE": "AVG", "MIN": "MIN", "MAX": "MAX"}
     if how not in ops:
-        raise node.unsupported(f"aggregate_function {how}", f"one of {', '.join(ops)}")
+        raise node.unsupported(f"aggregate_function {how}", f"use one of {', '.join(ops)}")
     return node.reduce(ReduceOperation[ops[how]], worth, [1], keep=False)
 
 
@@ -126,14 +126,14 @@ def summed(node: Node, x: Tensor, forest: Forest, how: str) -> Tensor:
 
 
 def _column(node: Node, name: str) -> Array:
-    """An attribute of all nodes, a list of float32 or a tensor."""
+    """An attribute with a value for each node, a list of float32 or a tensor."""
     if node.has(f"{name}_as_tensor"):
         return node.array(f"{name}_as_tensor").reshape(-1)
     return np.array(node.attr(name, ()), np.float32)
 
 
 def _forest(node: Node, prefix: str, ids: str, targets: int) -> Forest:
-    """As TreeEnsembleRegressor (`target`) and TreeEnsembleClassifier (`class`) have it."""
+    """The trees of TreeEnsembleRegressor (`target`) and TreeEnsembleClassifier (`class`)."""
     tree, own = (np.array(node.attr(f"nodes_{n}", ()), np.int64) for n in ("treeids", "nodeids"))
     place = {pair: k for k, pair in enumerate(zip(tree.tolist(), own.tolist(), strict=True))}
     modes: tuple[str, ...] = node.attr("nodes_modes", ())
@@ -164,7 +164,7 @@ def _with_base(node: Node, y: Tensor) -> Tensor:
 
 @ml("TreeEnsembleRegressor")
 def tree_regressor(node: Node) -> Tensor:
-    """Sums, or other folds, of leaves."""
+    """The sum, or another reduction, of the weights of leaves."""
     forest = _forest(node, "target", "ids", node.attr("n_targets", 1))
     y = summed(node, rows(node), forest, node.attr("aggregate_function", "SUM"))
     return finished(node, _with_base(node, y)).cast(FLOAT)
@@ -184,7 +184,7 @@ def tree_classifier(node: Node) -> list[Tensor]:
 
 @ml("TreeEnsemble")
 def tree_ensemble(node: Node) -> Tensor:
-    """The same with leaves beside nodes, and nodes that ask for members of sets."""
+    """TreeEnsemble, with separate leaves, and with nodes that test the membership in sets."""
     forest = _with_leaves(node)
     folds, ends = ("AVERAGE", "SUM", "MIN", "MAX"), ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
     x = node.input(0)
@@ -193,7 +193,7 @@ def tree_ensemble(node: Node) -> Tensor:
 
 
 def _with_leaves(node: Node) -> Forest:
-    """Leaves behind the nodes."""
+    """The trees, with leaves numbered after the nodes."""
     splits = node.array("nodes_splits").reshape(-1)
     count, targets = splits.size, np.array(node.attr("leaf_targetids", ()), np.int64)
     each, none = np.arange(count, count + targets.size), np.zeros(targets.size, np.int64)
@@ -218,7 +218,7 @@ def _with_leaves(node: Node) -> Forest:
 
 
 def _members(node: Node, modes: Array, count: int) -> Array:
-    """The set of each node, filled up with NaN, which is equal to nothing."""
+    """The set of each node, padded with NaN, which equals nothing."""
     members: list[list[float]] = [[]]
     for value in node.array("membership_values").reshape(-1).tolist():
         if np.isnan(value):

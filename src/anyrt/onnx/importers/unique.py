@@ -1,7 +1,7 @@
-"""Elements, or slices, that differ: sorted, or in the order of their first appearance.
+"""Unique elements or slices: sorted, or in the order of their first occurrence.
 
-Positions are ranked, and each that differs from the one before begins a group. How many groups there are is a
-size that data decide.
+Positions are sorted by value, and each value that differs from the previous one begins a group. The number of
+groups is a data-dependent size.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ RANKED = REALS | INTS
 
 @importer("Unique")
 def unique(node: Node) -> Sequence[Tensor]:
-    """The elements, where each appears first, which one each element is, and how often each appears."""
+    """The unique elements, their first positions, the inverse indices, and their counts."""
     x = node.input(0)
     axis = node.axis(x) if node.has("axis") else 0
     rows = x if node.has("axis") else x.reshape((-1,))
@@ -30,7 +30,7 @@ def unique(node: Node) -> Sequence[Tensor]:
     order, new = _ranked_elements(node, rows) if flat else _ranked_slices(node, rows, axis)
     n = length(rows, axis)
     begin = node.layer("add_non_zero", new, INT64).squeeze(0)
-    group = _sums(node, new.cast(INT64)) - 1  # of each element in order
+    group = _sums(node, new.cast(INT64)) - 1  # for each element in sorted order
     first = node.gather(order, begin, 0)
     if not node.attr("sorted", 1):
         appears = _stored(node, node.full([n], node.constant(0, INT64)), first, first * 0 + 1)
@@ -54,7 +54,7 @@ def _ranked_elements(node: Node, x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _ranked_slices(node: Node, x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
-    """The same for slices, by where each two of them differ first."""
+    """The same for slices, which are compared by their first difference."""
     turned = _ranking(x.transpose(axis, *(k for k in range(x.rank) if k != axis)))
     n = length(x, axis)
     rows = turned.reshape([n, volume(turned, range(1, turned.rank))])
@@ -65,7 +65,7 @@ def _ranked_slices(node: Node, x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
     first = node.reduce(ReduceOperation.MIN, where, [2], keep=False)
     place = positions(node, n)
     earlier = place.unsqueeze(1) < place.unsqueeze(0)
-    unequal = first < FAR  # the least of no columns is beyond that, too
+    unequal = first < FAR  # the minimum of no columns is beyond that, too
     less = (first - first // 2 * 2).equal(0) & unequal | ~unequal & earlier
     rank = node.reduce(ReduceOperation.SUM, less.cast(INT64), [0], keep=False)
     order = _stored(node, place * 0, rank, place)
@@ -77,22 +77,22 @@ def _ranked_slices(node: Node, x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
 
 
 def _ranking(x: Tensor) -> Tensor:
-    """In a type that is ranked."""
+    """Convert to a type that TopK supports."""
     return x if x.dtype in RANKED else x.cast(DataType.FLOAT if x.is_float else INT64)
 
 
 def _begins(node: Node, differs: Tensor) -> Tensor:
-    """The first one begins a group, too."""
+    """Mark the beginning of each group; the first element also begins one."""
     return differs | positions(node, length(differs, 0)).equal(0)
 
 
 def _sums(node: Node, x: Tensor) -> Tensor:
-    """Sums of all elements so far."""
+    """Cumulative sums."""
     return node.layer("add_cumulative", x, node.constant(0, INT64), CumulativeOperation.SUM, False, False)
 
 
 def _stored(
     node: Node, x: Tensor, at: Tensor, values: Tensor, reduction: ReduceOperation = ReduceOperation.NONE
 ) -> Tensor:
-    """A vector with numbers stored where `at` says."""
+    """A vector with `values` stored at the positions `at`."""
     return node.layer("add_scatter", x, at, values, ScatterMode.ELEMENT, axis=0, reduction=reduction)

@@ -1,6 +1,6 @@
-"""Convolutions, and what is taken of windows that slide.
+"""Convolutions and pooling.
 
-Conv(x, kernel, bias, pads=[1, 1, 1, 1]) is one layer, with its weights where they are constants.
+Conv(x, kernel, bias, pads=[1, 1, 1, 1]) becomes one layer, which has the weights if they are constants.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ UP = PaddingMode.EXPLICIT_ROUND_UP
 
 
 def windows_of(node: Node, size: Sequence[int]) -> Windows:
-    """The attributes, for windows of this size; 1 and 0 are what they are if the node leaves them out."""
+    """The attributes for windows of this size; the defaults are 1 and 0."""
     axes = len(size)
     ones, zeros = (1,) * axes, (0,) * axes
     pads, named = node.attr("pads", (*zeros, *zeros)), node.attr("auto_pad", "NOTSET")
@@ -39,7 +39,7 @@ def windows_of(node: Node, size: Sequence[int]) -> Windows:
 
 
 def kernel_size(node: Node, kernel: Tensor) -> tuple[int, ...]:
-    """The sizes of a kernel along what it slides over."""
+    """The sizes of a kernel along the spatial axes."""
     size = kernel.sizes[2:]
     declared = node.attr("kernel_shape", size)
     if len(declared) != len(size) or any(s not in (-1, t) for s, t in zip(size, declared, strict=True)):
@@ -50,19 +50,19 @@ def kernel_size(node: Node, kernel: Tensor) -> tuple[int, ...]:
 def filtered(
     node: Node, method: str, x: Tensor, kernel: Tensor, bias: Tensor | None, by: Windows, maps: int
 ) -> Tensor:
-    """A convolution, or a deconvolution, of `maps` channels; constants are weights of the layer."""
+    """A convolution or deconvolution with `maps` output channels; constants become weights of the layer."""
     return convolved(node, method, x, kernel, bias, by, maps, node.attr("group", 1))
 
 
 def with_channels(node: Node, x: Tensor, count: int) -> Tensor:
-    """`x` of (N, C, …), whose C a run decides, with the C that the kernel wants."""
+    """`x`, (N, C, …), with a dynamic C replaced by the C of the kernel."""
     if x.rank < 2 or x.sizes[1] >= 0:
         return x
     return node.reshape(x, [0, count, *(0 for _ in x.sizes[2:])], zero_copies=True)
 
 
 def convolution(node: Node) -> Tensor:
-    """One layer."""
+    """A Convolution layer."""
     x, kernel = node.input(0), node.input(1)
     by = windows_of(node, kernel_size(node, kernel))
     maps, each = (channels_of(node, kernel, k) for k in (0, 1))
@@ -75,7 +75,7 @@ importer("Conv")(convolution)
 
 @importer("ConvTranspose")
 def conv_transpose(node: Node) -> Tensor:
-    """One layer; what `output_padding` adds beyond the borders are products with zeros behind the input."""
+    """A Deconvolution layer; `output_padding` adds products with zeros after the input."""
     x, kernel = node.input(0), node.input(1)
     by = windows_of(node, kernel_size(node, kernel))
     maps = channels_of(node, kernel, 1) * node.attr("group", 1)
@@ -89,7 +89,8 @@ def conv_transpose(node: Node) -> Tensor:
 
 
 def _halved(by: Windows, border: Sequence[int]) -> Windows:
-    """Explicit borders of so many elements along each axis; the odd one is before but for SAME_UPPER."""
+    """Explicit padding of `border` elements along each axis; an odd element is before, except for
+    SAME_UPPER."""
     upper = by.mode is PaddingMode.SAME_UPPER
     before = tuple(b // 2 if upper else b - b // 2 for b in border)
     after = tuple(b - a for a, b in zip(before, border, strict=True))
@@ -97,8 +98,8 @@ def _halved(by: Windows, border: Sequence[int]) -> Windows:
 
 
 def _spread(node: Node, x: Tensor, kernel: Tensor, by: Windows, maps: int, more: Sequence[int]) -> Tensor:
-    """The deconvolution; `more`: elements behind what its input reaches. Zeros around the input make up for
-    borders below 0."""
+    """The deconvolution; `more`: additional elements at the end. Negative padding is replaced by zeros around
+    the input."""
     after = [a - m for a, m in zip(by.after, more, strict=True)]
     front, back = (
         [max(0, -(b // s)) for b, s in zip(borders, by.stride, strict=True)] for borders in (by.before, after)
@@ -122,7 +123,7 @@ def _of_shape(
     sizes: Sequence[int],
     more: Sequence[int],
 ) -> Tensor:
-    """The deconvolution whose output has these sizes, cut from all of it."""
+    """The deconvolution with an output of these sizes, cropped from the full output."""
     spatial = x.sizes[2:]
     if all(n >= 0 for n in spatial):
         lengths = zip(spatial, by.stride, by.reach, more, sizes, strict=True)
@@ -142,7 +143,7 @@ def _of_shape(
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """A pooling on its way: the operand, with two spatial axes at least, and how windows slide."""
+    """A pooling: the operand, with at least two spatial axes, and the windows."""
 
     node: Node
     x: Tensor
@@ -151,7 +152,7 @@ class Pool:
 
     @property
     def mode(self) -> PaddingMode:
-        """How sizes are rounded."""
+        """The rounding of sizes."""
         return UP if self.ceil else DOWN
 
     def layer(self, kind: PoolingType, mode: PaddingMode, **more: object) -> ILayer:
@@ -164,7 +165,7 @@ class Pool:
         return layer
 
     def finished(self, y: Tensor) -> Tensor:
-        """Without windows that begin behind the input, and the axis that was added."""
+        """The result without windows that begin after the input, and without the added axis."""
         by, flat = self.by, self.node.input(0).rank == 3
         if self.ceil and by.mode is None and any(self._may_begin_behind(k) for k in range(len(by.size))):
             y = self._kept(y)
@@ -184,10 +185,10 @@ class Pool:
 
 
 def pool_of(node: Node, x: Tensor) -> Pool:
-    """Attributes for an operand; one spatial axis becomes two."""
+    """The pooling of an operand; one spatial axis becomes two."""
     size = node.required("kernel_shape", ())
     if x.rank != len(size) + 2:
-        raise GraphError("AR417", node.where, f"{len(size)} sizes of a window", f"{x.rank - 2}")
+        raise GraphError("AR417", node.where, f"{len(size)} sizes of a window", f"{x.rank - 2} sizes")
     by = windows_of(node, size)
     if x.rank == 3:
         x = x.unsqueeze(3)
@@ -197,7 +198,7 @@ def pool_of(node: Node, x: Tensor) -> Pool:
 
 @importer("MaxPool")
 def max_pool(node: Node) -> list[Tensor | None]:
-    """The largest of each window, and where it lies in the whole tensor."""
+    """The maximum of each window, and its position in the tensor."""
     pool, dtype = pool_of(node, node.input(0)), node.input(0).dtype
     if dtype is DataType.UINT8:
         pool = Pool(node, pool.x.cast(DataType.FLOAT), pool.by, pool.ceil)
@@ -211,7 +212,8 @@ def max_pool(node: Node) -> list[Tensor | None]:
 
 
 def _in_tensor(pool: Pool, places: Tensor) -> Tensor:
-    """Places in a plane as places in the tensor; column by column where `storage_order` is 1."""
+    """Convert positions in a plane to positions in the tensor, in column-major order if `storage_order` is
+    1."""
     node, x = pool.node, pool.x
     sizes = [x.size(k) for k in range(2, x.rank)]
     plane = sizes[0]
@@ -225,7 +227,7 @@ def _in_tensor(pool: Pool, places: Tensor) -> Tensor:
 
 
 def _by_columns(places: Tensor, sizes: Sequence[Tensor]) -> Tensor:
-    """Places in a plane, counted with its first axis innermost."""
+    """Convert positions in a plane to column-major order."""
     ones = (1,) * places.rank
     along = []
     for size in reversed([s.reshape(ones) for s in sizes]):
@@ -264,12 +266,12 @@ def lp_pool(node: Node) -> Tensor:
 
 
 def _wide(x: Tensor) -> Tensor:
-    """In float32, where powers and an exponent like 1/3 are not rounded to half types."""
+    """Convert to float32, so that powers and exponents such as 1/3 are not rounded to half types."""
     return x.cast(DataType.FLOAT) if x.dtype in (DataType.HALF, DataType.BF16) else x
 
 
 def _rounded_up(by: Windows) -> Windows:
-    """With as many windows as rounding up gives, over zeros."""
+    """Windows with sizes rounded up, over zeros."""
     after = tuple(a + s - 1 for a, s in zip(by.after, by.stride, strict=True))
     return Windows(by.size, by.stride, by.dilation, by.before, after, by.mode)
 
@@ -297,7 +299,7 @@ def global_average_pool(node: Node) -> Tensor:
 
 @importer("GlobalMaxPool")
 def global_max_pool(node: Node) -> Tensor:
-    """The largest of each channel."""
+    """The maximum of each channel."""
     return _whole(node, ReduceOperation.MAX, node.input(0))
 
 
