@@ -1650,8 +1650,8 @@ class ILoop(_ILoop):
         axis: the axis that it goes along, which slices do not have
         reverse: from the last slice to the first
 
-        Returns the new IIteratorLayer. Shape and type of its output are known immediately. Raises AR403
-        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
+        Returns the new IIteratorLayer. The shape and type of its output are known immediately. Raises
+        AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
             layer = loop.add_iterator(rows)
 
@@ -1673,8 +1673,8 @@ class ILoop(_ILoop):
             (read only)
         axis: the new axis of what is concatenated
 
-        Returns the new ILoopOutputLayer. Shape and type of its output are known immediately. Raises AR403
-        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
+        Returns the new ILoopOutputLayer. The shape and type of its output are known immediately. Raises
+        AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
         Optional inputs for `layer.set_input`: 1 (length).
 
@@ -1692,8 +1692,8 @@ class ILoop(_ILoop):
         initial_value: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, e8m0,
             float64, int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
 
-        Returns the new IRecurrenceLayer. Shape and type of its output are known immediately. Raises AR403
-        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
+        Returns the new IRecurrenceLayer. The shape and type of its output are known immediately. Raises
+        AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
         Optional inputs for `layer.set_input`: 1 (next_value).
 
@@ -1713,8 +1713,8 @@ class ILoop(_ILoop):
         kind: COUNT: so many turns, an int32 or int64; WHILE: as long as a bool, known before a turn, is
             true (read only)
 
-        Returns the new ITripLimitLayer. Shape and type of its output are known immediately. Raises AR403
-        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
+        Returns the new ITripLimitLayer. The shape and type of its output are known immediately. Raises
+        AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
             loop.add_trip_limit(count, trt.TripLimit.COUNT)
 
@@ -1732,7 +1732,7 @@ class IIfConditional(_IIfConditional):
         input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, e8m0, float64,
             int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
 
-        Returns the new IIfConditionalInputLayer. Shape and type of its output are known immediately.
+        Returns the new IIfConditionalInputLayer. The shape and type of its output are known immediately.
         Raises AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong
         class.
 
@@ -1756,7 +1756,7 @@ class IIfConditional(_IIfConditional):
             fp4, e8m0, float64, int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz,
             fp8e5m2fnuz
 
-        Returns the new IIfConditionalOutputLayer. Shape and type of its output are known immediately.
+        Returns the new IIfConditionalOutputLayer. The shape and type of its output are known immediately.
         Raises AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong
         class.
 
@@ -1771,8 +1771,8 @@ class IIfConditional(_IIfConditional):
 
         condition: bool
 
-        Returns the new IConditionLayer. Shape and type of its output are known immediately. Raises AR403
-        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
+        Returns the new IConditionLayer. The shape and type of its output are known immediately. Raises
+        AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
             conditional.set_condition(flag)
 
@@ -1792,8 +1792,8 @@ class INetworkDefinition(_INetworkDefinition):
         input: float32, float16, int8, int32, bfloat16, int64, float64
         type: the function
 
-        Returns the new IActivationLayer. Shape and type of its output are known immediately. Raises AR403
-        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
+        Returns the new IActivationLayer. The shape and type of its output are known immediately. Raises
+        AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
         Attributes to set on the layer: alpha, beta.
 
@@ -1817,8 +1817,8 @@ class INetworkDefinition(_INetworkDefinition):
         condition: bool
         message: what the error says where the condition does not hold
 
-        Returns the new IAssertionLayer. Shape and type of its output are known immediately. Raises AR403
-        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
+        Returns the new IAssertionLayer. The shape and type of its output are known immediately. Raises
+        AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
         Errors when the shape is read, and during the build:
         AR124: a condition of more than one axis
@@ -1852,8 +1852,8 @@ class INetworkDefinition(_INetworkDefinition):
         norm_op: what is done to the scores of each query
         causal: the same as a causal_kind of UPPER_LEFT (assigning it clears `causal_kind`)
 
-        Returns the new IAttention. Shape and type of its output are known immediately. Raises AR403 for a
-        tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
+        Returns the new IAttention. The shape and type of its output are known immediately. Raises AR403
+        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
         Attributes to set on the layer: causal_kind, decomposable, normalization_quantize_to_type,
         query_form, key_value_form, mask, normalization_quantize_scale, query_lengths, key_value_lengths.
@@ -1908,8 +1908,8 @@ class INetworkDefinition(_INetworkDefinition):
         causal_kind: UPPER_LEFT: query i sees keys 0 to i; LOWER_RIGHT: the last sees all keys, others
             fewer (assigning it clears `causal`)
 
-        Returns the new IAttention. Shape and type of its output are known immediately. Raises AR403 for a
-        tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
+        Returns the new IAttention. The shape and type of its output are known immediately. Raises AR403
+        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
         Attributes to set on the layer: causal, decomposable, normalization_quantize_to_type, query_form,
         key_value_form, mask, normalization_quantize_scale, query_lengths, key_value_lengths.
@@ -1954,8 +1954,8 @@ class INetworkDefinition(_INetworkDefinition):
             int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
         to_type: the type of the output
 
-        Returns the new ICastLayer. Shape and type of its output are known immediately. Raises AR403 for a
-        tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
+        Returns the new ICastLayer. The shape and type of its output are known immediately. Raises AR403
+        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
         Attributes to set on the layer: saturate, bits.
 
@@ -1976,8 +1976,9 @@ class INetworkDefinition(_INetworkDefinition):
             int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz; one or
             more tensors; all of the same type
 
-        Returns the new IConcatenationLayer. Shape and type of its output are known immediately. Raises
-        AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
+        Returns the new IConcatenationLayer. The shape and type of its output are known immediately.
+        Raises AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong
+        class.
 
         Attributes to set on the layer: axis.
 
@@ -2006,8 +2007,8 @@ class INetworkDefinition(_INetworkDefinition):
         shape: the sizes of the tensor
         weights: its elements, in row-major order
 
-        Returns the new IConstantLayer. Shape and type of its output are known immediately. Raises AR403
-        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
+        Returns the new IConstantLayer. The shape and type of its output are known immediately. Raises
+        AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
         Errors when the shape is read, and during the build:
         AR103: a count that differs from the volume
@@ -2043,7 +2044,7 @@ class INetworkDefinition(_INetworkDefinition):
         kernel: the kernel's values; empty where input 1 has them
         bias: added to each output map; empty: nothing, or what input 2 has
 
-        Returns the new IConvolutionLayer. Shape and type of its output are known immediately. Raises
+        Returns the new IConvolutionLayer. The shape and type of its output are known immediately. Raises
         AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
         Attributes to set on the layer: padding_mode, pre_padding, post_padding, padding_nd, stride_nd,
@@ -2103,7 +2104,7 @@ class INetworkDefinition(_INetworkDefinition):
         kernel: the kernel's values; empty where input 1 has them
         bias: added to each output map; empty: nothing, or what input 2 has
 
-        Returns the new IConvolutionLayer. Shape and type of its output are known immediately. Raises
+        Returns the new IConvolutionLayer. The shape and type of its output are known immediately. Raises
         AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
         Attributes to set on the layer: padding_mode, pre_padding, post_padding, padding_nd, stride_nd,
@@ -2156,8 +2157,8 @@ class INetworkDefinition(_INetworkDefinition):
         exclusive: whether an element's own value is left out of its sum
         reverse: whether sums begin at the end of the axis
 
-        Returns the new ICumulativeLayer. Shape and type of its output are known immediately. Raises AR403
-        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
+        Returns the new ICumulativeLayer. The shape and type of its output are known immediately. Raises
+        AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
         Errors when the shape is read, and during the build:
         AR101: an input of rank 0
@@ -2193,8 +2194,9 @@ class INetworkDefinition(_INetworkDefinition):
         kernel: the kernel's values; empty where input 1 has them
         bias: added to each output map; empty: nothing, or what input 2 has
 
-        Returns the new IDeconvolutionLayer. Shape and type of its output are known immediately. Raises
-        AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
+        Returns the new IDeconvolutionLayer. The shape and type of its output are known immediately.
+        Raises AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong
+        class.
 
         Attributes to set on the layer: padding_mode, pre_padding, post_padding, padding_nd, stride_nd,
         dilation_nd, num_groups.
@@ -2253,8 +2255,9 @@ class INetworkDefinition(_INetworkDefinition):
         kernel: the kernel's values; empty where input 1 has them
         bias: added to each output map; empty: nothing, or what input 2 has
 
-        Returns the new IDeconvolutionLayer. Shape and type of its output are known immediately. Raises
-        AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
+        Returns the new IDeconvolutionLayer. The shape and type of its output are known immediately.
+        Raises AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong
+        class.
 
         Attributes to set on the layer: padding_mode, pre_padding, post_padding, padding_nd, stride_nd,
         dilation_nd, num_groups.
@@ -2307,8 +2310,8 @@ class INetworkDefinition(_INetworkDefinition):
         scale: float32, float16, bfloat16, e8m0
         output_type: the type of the output
 
-        Returns the new IDequantizeLayer. Shape and type of its output are known immediately. Raises AR403
-        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
+        Returns the new IDequantizeLayer. The shape and type of its output are known immediately. Raises
+        AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
         Attributes to set on the layer: axis, block_shape.
 
@@ -2361,8 +2364,9 @@ class INetworkDefinition(_INetworkDefinition):
         root: the rank that sends or receives; -1 where none does
         groups: the ranks that take part, in order; None or (): all of them
 
-        Returns the new IDistCollectiveLayer. Shape and type of its output are known immediately. Raises
-        AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
+        Returns the new IDistCollectiveLayer. The shape and type of its output are known immediately.
+        Raises AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong
+        class.
 
         Errors when the shape is read, and during the build:
         AR101: an input of rank 0 that would be cut
@@ -2395,8 +2399,9 @@ class INetworkDefinition(_INetworkDefinition):
         output_type: the type of the codes: FP4, FP8 or INT8
         scale_type: the type of the scales: FP8, E8M0 or FLOAT
 
-        Returns the new IDynamicQuantizeLayer. Shape and type of its output are known immediately. Raises
-        AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
+        Returns the new IDynamicQuantizeLayer. The shape and type of its output are known immediately.
+        Raises AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong
+        class.
 
         Attributes to set on the layer: block_shape.
 
@@ -2441,8 +2446,9 @@ class INetworkDefinition(_INetworkDefinition):
         output_type: the type of the codes: FP4, FP8 or INT8
         scale_type: the type of the scales: FP8, E8M0 or FLOAT
 
-        Returns the new IDynamicQuantizeLayer. Shape and type of its output are known immediately. Raises
-        AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
+        Returns the new IDynamicQuantizeLayer. The shape and type of its output are known immediately.
+        Raises AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong
+        class.
 
         Attributes to set on the layer: axis, block_size.
 
@@ -2481,8 +2487,8 @@ class INetworkDefinition(_INetworkDefinition):
             more tensors; all of the same type
         equation: a term for each input, and what is kept: ij,jk->ik
 
-        Returns the new IEinsumLayer. Shape and type of its output are known immediately. Raises AR403 for
-        a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
+        Returns the new IEinsumLayer. The shape and type of its output are known immediately. Raises AR403
+        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
         Errors when the shape is read, and during the build:
         AR112: dots that do not broadcast
@@ -2523,7 +2529,7 @@ class INetworkDefinition(_INetworkDefinition):
             uint64, uint4, int2, uint2; same type as input 0
         op: the function
 
-        Returns the new IElementWiseLayer. Shape and type of its output are known immediately. Raises
+        Returns the new IElementWiseLayer. The shape and type of its output are known immediately. Raises
         AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
         Errors when the shape is read, and during the build:
@@ -2559,8 +2565,8 @@ class INetworkDefinition(_INetworkDefinition):
         op: what it is filled with
         output_type: the type of the output
 
-        Returns the new IFillLayer. Shape and type of its output are known immediately. Raises AR403 for a
-        tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
+        Returns the new IFillLayer. The shape and type of its output are known immediately. Raises AR403
+        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
         Attributes to set on the layer: alpha, beta, seed.
 
@@ -2601,8 +2607,8 @@ class INetworkDefinition(_INetworkDefinition):
         indices: int32, int64
         axis: the axis that indices count along; ND does not read it
 
-        Returns the new IGatherLayer. Shape and type of its output are known immediately. Raises AR403 for
-        a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
+        Returns the new IGatherLayer. The shape and type of its output are known immediately. Raises AR403
+        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
         Attributes to set on the layer: mode, num_elementwise_dims.
 
@@ -2644,8 +2650,8 @@ class INetworkDefinition(_INetworkDefinition):
         indices: int32, int64
         mode: DEFAULT: slices; ELEMENT: an element for each index; ND: tuples of positions
 
-        Returns the new IGatherLayer. Shape and type of its output are known immediately. Raises AR403 for
-        a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
+        Returns the new IGatherLayer. The shape and type of its output are known immediately. Raises AR403
+        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
         Attributes to set on the layer: axis, num_elementwise_dims.
 
@@ -2686,8 +2692,8 @@ class INetworkDefinition(_INetworkDefinition):
         input: float32, float16, bfloat16, float64
         grid: float32, float16, bfloat16, float64; same type as input 0
 
-        Returns the new IGridSampleLayer. Shape and type of its output are known immediately. Raises AR403
-        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
+        Returns the new IGridSampleLayer. The shape and type of its output are known immediately. Raises
+        AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
         Attributes to set on the layer: interpolation_mode, align_corners, sample_mode.
 
@@ -2716,8 +2722,8 @@ class INetworkDefinition(_INetworkDefinition):
         input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, float64,
             int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
 
-        Returns the new IIdentityLayer. Shape and type of its output are known immediately. Raises AR403
-        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
+        Returns the new IIdentityLayer. The shape and type of its output are known immediately. Raises
+        AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
         Errors when the shape is read, and during the build:
         AR202: a type that Identity does not take
@@ -2742,8 +2748,9 @@ class INetworkDefinition(_INetworkDefinition):
         write_indices: int32, int64
         cache_mode: LINEAR: positions follow one another
 
-        Returns the new IKVCacheUpdateLayer. Shape and type of its output are known immediately. Raises
-        AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
+        Returns the new IKVCacheUpdateLayer. The shape and type of its output are known immediately.
+        Raises AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong
+        class.
 
         Attributes to set on the layer: update_form, update_lengths.
 
@@ -2779,8 +2786,8 @@ class INetworkDefinition(_INetworkDefinition):
         beta: the exponent, 0.01 to 1e5
         k: added to the mean square, 1e-5 to 1e10
 
-        Returns the new ILRNLayer. Shape and type of its output are known immediately. Raises AR403 for a
-        tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
+        Returns the new ILRNLayer. The shape and type of its output are known immediately. Raises AR403
+        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
         Errors when the shape is read, and during the build:
         AR101: an input of fewer than three dimensions
@@ -2811,8 +2818,9 @@ class INetworkDefinition(_INetworkDefinition):
             input 0
         op1: how input1 is read
 
-        Returns the new IMatrixMultiplyLayer. Shape and type of its output are known immediately. Raises
-        AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
+        Returns the new IMatrixMultiplyLayer. The shape and type of its output are known immediately.
+        Raises AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong
+        class.
 
         Errors when the shape is read, and during the build:
         AR101: a number for a vector; a vector for a matrix
@@ -2854,8 +2862,8 @@ class INetworkDefinition(_INetworkDefinition):
         selected_experts_for_tokens: int32, int64
         scores_for_selected_experts: float32, float16, bfloat16; same type as input 0
 
-        Returns the new IMoELayer. Shape and type of its output are known immediately. Raises AR403 for a
-        tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
+        Returns the new IMoELayer. The shape and type of its output are known immediately. Raises AR403
+        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
         Attributes to set on the layer: activation_type, quantization_to_type, quantization_block_shape,
         dyn_q_output_scale_type, swiglu_param_limit, swiglu_param_alpha, swiglu_param_beta.
@@ -2915,8 +2923,8 @@ class INetworkDefinition(_INetworkDefinition):
         max_output_boxes_per_class: int32
         indices_type: the type of the indices, int32 or int64
 
-        Returns the new INMSLayer. Shape and type of its output are known immediately. Raises AR403 for a
-        tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
+        Returns the new INMSLayer. The shape and type of its output are known immediately. Raises AR403
+        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
         Attributes to set on the layer: bounding_box_format, topk_box_limit.
 
@@ -2951,8 +2959,8 @@ class INetworkDefinition(_INetworkDefinition):
         input: float32, float16, int8, int32, bool, uint8, bfloat16, int64
         indices_type: the type of the indices, int32 or int64
 
-        Returns the new INonZeroLayer. Shape and type of its output are known immediately. Raises AR403
-        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
+        Returns the new INonZeroLayer. The shape and type of its output are known immediately. Raises
+        AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
         Errors when the shape is read, and during the build:
         AR202: a type that NonZero does not take; indices that are no integers
@@ -2976,8 +2984,9 @@ class INetworkDefinition(_INetworkDefinition):
         bias: float32, float16, bfloat16, float64; same type as input 0
         axesMask: the axes that statistics run over (bit i stands for dimension i)
 
-        Returns the new INormalizationLayer. Shape and type of its output are known immediately. Raises
-        AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
+        Returns the new INormalizationLayer. The shape and type of its output are known immediately.
+        Raises AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong
+        class.
 
         Attributes to set on the layer: epsilon, num_groups, compute_precision.
 
@@ -3016,8 +3025,9 @@ class INetworkDefinition(_INetworkDefinition):
         bias: float32, float16, bfloat16, float64; same type as input 0
         axesMask: the axes that statistics run over (bit i stands for dimension i)
 
-        Returns the new INormalizationLayer. Shape and type of its output are known immediately. Raises
-        AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
+        Returns the new INormalizationLayer. The shape and type of its output are known immediately.
+        Raises AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong
+        class.
 
         Attributes to set on the layer: epsilon, num_groups, compute_precision.
 
@@ -3055,8 +3065,8 @@ class INetworkDefinition(_INetworkDefinition):
             shapes, constants or a shape tensor
         axis: where the new axis lies in the output; negative: from its end
 
-        Returns the new IOneHotLayer. Shape and type of its output are known immediately. Raises AR403 for
-        a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
+        Returns the new IOneHotLayer. The shape and type of its output are known immediately. Raises AR403
+        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
         Errors when the shape is read, and during the build:
         AR115: a result of more than 8 axes
@@ -3089,8 +3099,8 @@ class INetworkDefinition(_INetworkDefinition):
         pre_padding: elements before the first one of the last two axes; negative: so many fewer
         post_padding: elements behind the last one of the last two axes; negative: so many fewer
 
-        Returns the new IPaddingLayer. Shape and type of its output are known immediately. Raises AR403
-        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
+        Returns the new IPaddingLayer. The shape and type of its output are known immediately. Raises
+        AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
         Errors when the shape is read, and during the build:
         AR101: an input of fewer than four dimensions
@@ -3119,8 +3129,8 @@ class INetworkDefinition(_INetworkDefinition):
         pre_padding: elements before the first one of the last two axes; negative: so many fewer
         post_padding: elements behind the last one of the last two axes; negative: so many fewer
 
-        Returns the new IPaddingLayer. Shape and type of its output are known immediately. Raises AR403
-        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
+        Returns the new IPaddingLayer. The shape and type of its output are known immediately. Raises
+        AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
         Errors when the shape is read, and during the build:
         AR101: an input of fewer than four dimensions
@@ -3144,8 +3154,9 @@ class INetworkDefinition(_INetworkDefinition):
         input: float32, float16, int8, bfloat16, float64
         slopes: float32, float16, int8, bfloat16, float64; same type as input 0
 
-        Returns the new IParametricReLULayer. Shape and type of its output are known immediately. Raises
-        AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
+        Returns the new IParametricReLULayer. The shape and type of its output are known immediately.
+        Raises AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong
+        class.
 
         Errors when the shape is read, and during the build:
         AR112: slopes that are larger than the input; slopes whose sizes are neither 1 nor the input's
@@ -3178,8 +3189,8 @@ class INetworkDefinition(_INetworkDefinition):
         type: the maximum or the average of a window, or a mean of both
         window_size: elements of a window along each of the last two or three axes
 
-        Returns the new IPoolingLayer. Shape and type of its output are known immediately. Raises AR403
-        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
+        Returns the new IPoolingLayer. The shape and type of its output are known immediately. Raises
+        AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
         Attributes to set on the layer: stride_nd, padding_mode, pre_padding, post_padding, padding_nd,
         dilation_nd, blend_factor, average_count_excludes_padding, indices_type.
@@ -3221,8 +3232,8 @@ class INetworkDefinition(_INetworkDefinition):
         type: the maximum or the average of a window, or a mean of both
         window_size: elements of a window along each of the last two or three axes
 
-        Returns the new IPoolingLayer. Shape and type of its output are known immediately. Raises AR403
-        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
+        Returns the new IPoolingLayer. The shape and type of its output are known immediately. Raises
+        AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
         Attributes to set on the layer: stride_nd, padding_mode, pre_padding, post_padding, padding_nd,
         dilation_nd, blend_factor, average_count_excludes_padding, indices_type.
@@ -3265,8 +3276,8 @@ class INetworkDefinition(_INetworkDefinition):
         scale: float32, float16, bfloat16, e8m0
         output_type: the type of the output
 
-        Returns the new IQuantizeLayer. Shape and type of its output are known immediately. Raises AR403
-        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
+        Returns the new IQuantizeLayer. The shape and type of its output are known immediately. Raises
+        AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
         Attributes to set on the layer: axis, block_shape.
 
@@ -3304,8 +3315,9 @@ class INetworkDefinition(_INetworkDefinition):
         input: float32
         bounds: int32
 
-        Returns the new IRaggedSoftMaxLayer. Shape and type of its output are known immediately. Raises
-        AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
+        Returns the new IRaggedSoftMaxLayer. The shape and type of its output are known immediately.
+        Raises AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong
+        class.
 
         Errors when the shape is read, and during the build:
         AR101: an input of fewer than 2 dimensions
@@ -3335,8 +3347,8 @@ class INetworkDefinition(_INetworkDefinition):
         axes: the axes that are folded (bit i stands for dimension i)
         keep_dims: whether folded axes stay, with size 1
 
-        Returns the new IReduceLayer. Shape and type of its output are known immediately. Raises AR403 for
-        a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
+        Returns the new IReduceLayer. The shape and type of its output are known immediately. Raises AR403
+        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
         Errors when the shape is read, and during the build:
         AR101: an input of rank 0
@@ -3365,8 +3377,8 @@ class INetworkDefinition(_INetworkDefinition):
 
         input: float32, float16, int8, uint8, bfloat16
 
-        Returns the new IResizeLayer. Shape and type of its output are known immediately. Raises AR403 for
-        a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
+        Returns the new IResizeLayer. The shape and type of its output are known immediately. Raises AR403
+        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
         Attributes to set on the layer: resize_mode, shape, scales, coordinate_transformation,
         selector_for_single_pixel, nearest_rounding, cubic_coeff, exclude_outside, antialias,
@@ -3408,8 +3420,9 @@ class INetworkDefinition(_INetworkDefinition):
             int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
         sequence_lens: int32, int64
 
-        Returns the new IReverseSequenceLayer. Shape and type of its output are known immediately. Raises
-        AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
+        Returns the new IReverseSequenceLayer. The shape and type of its output are known immediately.
+        Raises AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong
+        class.
 
         Attributes to set on the layer: batch_axis, sequence_axis.
 
@@ -3450,8 +3463,9 @@ class INetworkDefinition(_INetworkDefinition):
         rotary_embedding_dim: how many elements at the beginning of each head are turned, an even number;
             0: all
 
-        Returns the new IRotaryEmbeddingLayer. Shape and type of its output are known immediately. Raises
-        AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
+        Returns the new IRotaryEmbeddingLayer. The shape and type of its output are known immediately.
+        Raises AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong
+        class.
 
         Optional inputs for `layer.set_input`: 3 (position_ids).
 
@@ -3494,8 +3508,8 @@ class INetworkDefinition(_INetworkDefinition):
         scale: multiplier; empty: 1
         power: exponent, applied last; empty: 1
 
-        Returns the new IScaleLayer. Shape and type of its output are known immediately. Raises AR403 for
-        a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
+        Returns the new IScaleLayer. The shape and type of its output are known immediately. Raises AR403
+        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
         Attributes to set on the layer: channel_axis.
 
@@ -3538,8 +3552,8 @@ class INetworkDefinition(_INetworkDefinition):
         channel_axis: the axis that CHANNEL coefficients run along, and the first of those that
             ELEMENTWISE ones cover
 
-        Returns the new IScaleLayer. Shape and type of its output are known immediately. Raises AR403 for
-        a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
+        Returns the new IScaleLayer. The shape and type of its output are known immediately. Raises AR403
+        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
         Errors when the shape is read, and during the build:
         AR101: an input of fewer than 4 dimensions
@@ -3579,8 +3593,8 @@ class INetworkDefinition(_INetworkDefinition):
             uint32, uint64, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz; same type as input 0
         mode: ELEMENT: an index is a position on one axis; ND: a row of them is one
 
-        Returns the new IScatterLayer. Shape and type of its output are known immediately. Raises AR403
-        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
+        Returns the new IScatterLayer. The shape and type of its output are known immediately. Raises
+        AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
         Attributes to set on the layer: axis, reduction.
 
@@ -3618,8 +3632,8 @@ class INetworkDefinition(_INetworkDefinition):
             int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz; same
             type as input 1
 
-        Returns the new ISelectLayer. Shape and type of its output are known immediately. Raises AR403 for
-        a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
+        Returns the new ISelectLayer. The shape and type of its output are known immediately. Raises AR403
+        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
         Errors when the shape is read, and during the build:
         AR112: sizes that differ and are not 1
@@ -3642,8 +3656,8 @@ class INetworkDefinition(_INetworkDefinition):
         input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, e8m0, float64,
             int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
 
-        Returns the new IShapeLayer. Shape and type of its output are known immediately. Raises AR403 for
-        a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
+        Returns the new IShapeLayer. The shape and type of its output are known immediately. Raises AR403
+        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
             layer = network.add_shape(x)
 
@@ -3659,8 +3673,8 @@ class INetworkDefinition(_INetworkDefinition):
         input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, float64,
             int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
 
-        Returns the new IShuffleLayer. Shape and type of its output are known immediately. Raises AR403
-        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
+        Returns the new IShuffleLayer. The shape and type of its output are known immediately. Raises
+        AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
         Attributes to set on the layer: first_transpose, reshape_dims, second_transpose,
         zero_is_placeholder.
@@ -3712,8 +3726,8 @@ class INetworkDefinition(_INetworkDefinition):
         stride: the distance of positions; negative: backwards, 0: repeated (assigning it disconnects
             input 3)
 
-        Returns the new ISliceLayer. Shape and type of its output are known immediately. Raises AR403 for
-        a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
+        Returns the new ISliceLayer. The shape and type of its output are known immediately. Raises AR403
+        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
         Attributes to set on the layer: mode, axes.
 
@@ -3753,8 +3767,8 @@ class INetworkDefinition(_INetworkDefinition):
 
         input: float32, float16, bfloat16, float64
 
-        Returns the new ISoftMaxLayer. Shape and type of its output are known immediately. Raises AR403
-        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
+        Returns the new ISoftMaxLayer. The shape and type of its output are known immediately. Raises
+        AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
         Attributes to set on the layer: axes.
 
@@ -3778,8 +3792,8 @@ class INetworkDefinition(_INetworkDefinition):
             int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
         axes: int32, int64; must be a constant
 
-        Returns the new ISqueezeLayer. Shape and type of its output are known immediately. Raises AR403
-        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
+        Returns the new ISqueezeLayer. The shape and type of its output are known immediately. Raises
+        AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
         Errors when the shape is read, and during the build:
         AR116: an axis whose size is not 1
@@ -3815,8 +3829,8 @@ class INetworkDefinition(_INetworkDefinition):
             dimension i)
         indices_type: the type of the indices, int32 or int64
 
-        Returns the new ITopKLayer. Shape and type of its output are known immediately. Raises AR403 for a
-        tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
+        Returns the new ITopKLayer. The shape and type of its output are known immediately. Raises AR403
+        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
         Optional inputs for `layer.set_input`: 1 (k).
 
@@ -3848,8 +3862,8 @@ class INetworkDefinition(_INetworkDefinition):
             uint64, uint4, int2, uint2
         op: the function
 
-        Returns the new IUnaryLayer. Shape and type of its output are known immediately. Raises AR403 for
-        a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
+        Returns the new IUnaryLayer. The shape and type of its output are known immediately. Raises AR403
+        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
         Errors when the shape is read, and during the build:
         AR202: integers for a function of real numbers; numbers for NOT; truth values for any other
@@ -3869,8 +3883,8 @@ class INetworkDefinition(_INetworkDefinition):
             int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
         axes: int32, int64; must be a constant
 
-        Returns the new IUnsqueezeLayer. Shape and type of its output are known immediately. Raises AR403
-        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
+        Returns the new IUnsqueezeLayer. The shape and type of its output are known immediately. Raises
+        AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
         Errors when the shape is read, and during the build:
         AR115: a result of more than 8 dimensions

@@ -200,7 +200,7 @@ def test_a_network_with_codes_of_its_own_is_not_calibrated(build, log):
 
     instance = calibrator(trt.IInt8EntropyCalibrator2)
     assert build(instance, prepare=quantise) is not None
-    assert (instance.asked, "is not asked" in log.lines[-1]) == ([], True)
+    assert (instance.asked, "is not used" in log.lines[-1]) == ([], True)
 
 
 @pytest.mark.parametrize("value", ["calibration profile", "first profile", "none"])
@@ -363,9 +363,9 @@ def test_numbers_of_numpy_are_numbers_of_a_calibrator(build):
 
 HEAD = b"TRT-8601-EntropyCalibration2\n"
 CACHES = {
-    b"\xff\xfe\x00": "bytes that are no text",
-    b"\n": "'' as its first line",
-    b"hello\nx: 3c010a14": "'hello' as its first line",
+    b"\xff\xfe\x00": "bytes that are not UTF-8",
+    b"\n": "'' as the first line",
+    b"hello\nx: 3c010a14": "'hello' as the first line",
     b"TRT-8601-MinMaxCalibration\nx: 3c010a14": "scales by MinMaxCalibration",
     HEAD + b"x: 3c01": "'x: 3c01' as line 2",
     HEAD + b"x: nothing0": "as line 2",

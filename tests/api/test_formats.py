@@ -261,7 +261,7 @@ def test_tensors_that_others_look_at_are_linear(net, log):
     config = net.builder.create_builder_config()
     assert net.builder.build_serialized_network(net, config) is None
     assert "[AR415] x" in log.lines[-1]
-    assert "debug listener" in log.lines[-1]
+    assert "debug tensor" in log.lines[-1]
     net.unmark_debug(x)
     assert net.builder.build_serialized_network(net, config) is not None
 

@@ -80,7 +80,7 @@ def test_every_permission_has_a_case_and_a_row_in_the_docs():
 def test_a_build_warns_once(permission):
     log, plan = build(CASES[permission])
     assert plan is not None
-    (messages,) = [w for w in log.warnings if "TensorRT would refuse this network" in w]
+    (messages,) = [w for w in log.warnings if "TensorRT would reject this network" in w]
     assert "ANYRT_LIKE_TENSORRT=1" in messages
 
 

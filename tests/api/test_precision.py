@@ -118,7 +118,8 @@ def test_a_precision_alone_is_no_order(build):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "text"), [(trt.int8, "x has no range"), (trt.int32, "it does not take operands of int32")]
+    ("dtype", "text"),
+    [(trt.int8, "x has no dynamic range"), (trt.int32, "it does not support operands of int32")],
 )
 def test_an_order_that_cannot_be_followed_is_a_named_error(build, log, dtype, text):
     assert build(OBEY, prepare=setting(dtype)) is None
@@ -129,7 +130,7 @@ def test_an_order_that_cannot_be_followed_is_a_named_error(build, log, dtype, te
 def test_a_preference_that_cannot_be_met_is_a_warning(build, log):
     y = build(PREFER, prepare=setting(trt.int8)).run(x=X)["y"]
     assert (y == build().run(x=X)["y"]).all()
-    assert "precision int8, but x has no range" in log.lines[0]
+    assert "precision int8, but x has no dynamic range" in log.lines[0]
 
 
 def test_an_order_for_int8_with_a_range_multiplies_codes(build):

@@ -148,7 +148,7 @@ def test_a_refitter_has_settings_and_a_recorder_like_other_objects(log):
     refitter.max_threads, refitter.weights_validation = 4, False
     assert (refitter.max_threads, refitter.weights_validation) == (4, False)
     refitter.set_named_weights("a", row(1))
-    assert repr(refitter).endswith(": 1 set of weights given>")
+    assert repr(refitter).endswith(": 1 set of weights pending>")
 
 
 def test_weights_without_a_name_are_called_by_layer_and_role(log):

@@ -57,7 +57,7 @@ def test_long_names_are_cut_and_stay_on_one_line(net):
 def test_repr_logs_no_error_and_reading_the_shape_does(net, log):
     layer = resize(net, (1, 3, 4))
     with trt.strict():
-        assert repr(layer.get_output(0)) == "<ITensor 'y': unknown, its layer is unfinished or wrong>"
+        assert repr(layer.get_output(0)) == "<ITensor 'y': unknown, its layer is incomplete or invalid>"
         assert repr(layer) == "<IResizeLayer 'grow': (1, 3, -1, 8) -> unknown>"
     assert log.lines == []
     assert layer.get_output(0).shape.rank == -1
@@ -93,7 +93,7 @@ def test_profile_shows_ranges(log):
     profile = trt.Builder(log).create_optimization_profile()
     profile.set_shape("x", (1, 3), (4, 3), (8, 3))
     profile.set_shape_input("n", (1,), (2,), (3,))
-    want = "'x' (1, 3) to (8, 3), best (4, 3), values of 'n' (1,) to (3,), best (2,)"
+    want = "'x' (1, 3) to (8, 3), optimum (4, 3), values of 'n' (1,) to (3,), optimum (2,)"
     assert repr(profile) == f"<IOptimizationProfile: {want}>"
 
 
@@ -149,14 +149,14 @@ def test_network_table_counts_what_it_leaves_out(net):
 
 def test_network_table_of_a_wrong_network_is_drawn_and_nothing_is_logged(net, log):
     resize(net, (1, 3, 4))
-    assert ("unfinished or wrong" in net._repr_html_(), log.lines) == (True, [])
+    assert ("incomplete or invalid" in net._repr_html_(), log.lines) == (True, [])
 
 
 def test_engine_table_shows_tensors_and_their_ranges(engine):
     html = engine._repr_html_()
     assert html.startswith("<table><caption>little: ")
     assert "<td>input</td><td>x</td><td>float32</td><td>(1, -1, 2, 2)</td>" in html
-    assert "<td>(1, 1, 2, 2) to (1, 4, 2, 2), best (1, 2, 2, 2)</td>" in html
+    assert "<td>(1, 1, 2, 2) to (1, 4, 2, 2), optimum (1, 2, 2, 2)</td>" in html
 
 
 def test_engine_table_counts_layers_and_the_kernels_that_compute_them(net, log):

@@ -610,7 +610,7 @@ HINTS = {
     ),
     "write 1 << 1 | 1 << 2": lambda p: p.net.add_reduce(p.x(2, 3, 4), trt.ReduceOperation.SUM, (1, 2), True),
     "write pathlib.Path('net.plan')": lambda p: p.load("net.plan"),
-    "the log says why": lambda p: p.load(None),
+    "the log has the reason": lambda p: p.load(None),
     "write layer.get_output(0)": lambda p: p.net.add_identity(p.identity(2)),
     "add_constant(array.shape, array)": lambda p: p.net.add_identity(ONES),
     "numpy.asarray(values, numpy.float32)": lambda p: p.net.add_constant((2,), [1, 2]),

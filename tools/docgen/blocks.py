@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-ASIDE = "TensorRT would refuse this network"  # a warning with the time, on pages about warnings
+ASIDE = "TensorRT would reject this network"  # a warning with the time, on pages about warnings
 BLOCK = re.compile(r"^```(python|text)\n(.*?)^```$", re.M | re.S)
 
 

@@ -228,8 +228,8 @@ UNSUPPORTED: dict[int, tuple[str, str, str]] = {
         "register a plug-in of its name",
     ),
     905: (
-        "TensorRT refuses this",
-        "AnyRT takes more than TensorRT; with ANYRT_LIKE_TENSORRT=1 it does not",
-        "write what TensorRT takes, or unset ANYRT_LIKE_TENSORRT",
+        "TensorRT rejects this",
+        "AnyRT accepts more than TensorRT; with ANYRT_LIKE_TENSORRT=1 it does not",
+        "use only what TensorRT accepts, or unset ANYRT_LIKE_TENSORRT",
     ),
 }

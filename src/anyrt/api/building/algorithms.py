@@ -4,7 +4,7 @@ class Steady(trt.IAlgorithmSelector):
     def __init__(self):
         trt.IAlgorithmSelector.__init__(self)       # must be called
     def select_algorithms(self, context, choices):
-        return [0]                                  # always the first one, whatever was measured
+        return [0]                                  # always the first one, regardless of the measurements
     def report_algorithms(self, contexts, choices):
         for context, choice in zip(contexts, choices):
             print(context.name, choice.algorithm_variant.tactic)
@@ -45,7 +45,7 @@ class IAlgorithmIOInfo(Fixed):
 
     @property
     def strides(self) -> Dims:
-        """Elements from one to the next along each axis, row-major at the optimum of the first profile."""
+        """The stride of each dimension in elements, row-major at the optimum of the first profile."""
         strides = [1]
         for size in self._tensor.shapes[Point.OPT][:0:-1]:
             strides.insert(0, strides[0] * size)
@@ -53,12 +53,12 @@ class IAlgorithmIOInfo(Fixed):
 
     @property
     def vectorized_dim(self) -> int:
-        """−1: no axis is cut."""
+        """−1: no dimension is vectorized."""
         return -1
 
     @property
     def components_per_element(self) -> int:
-        """1: no axis is cut."""
+        """1: no dimension is vectorized."""
         return 1
 
 
@@ -73,12 +73,12 @@ class IAlgorithmVariant(Fixed):
 
     @property
     def implementation(self) -> int:
-        """The number of the strategy that makes the kernel."""
+        """The number of the strategy that schedules the kernel."""
         return self._algorithm.strategy
 
     @property
     def tactic(self) -> int:
-        """The number of the sizes that it takes, as timing caches keep it."""
+        """The number of the tile sizes, as in timing caches."""
         return self._algorithm.tactic
 
     @one_line
@@ -88,7 +88,7 @@ class IAlgorithmVariant(Fixed):
 
 @fold
 class IAlgorithm(Fixed):
-    """A way to make a kernel."""
+    """An implementation of a kernel."""
 
     __slots__ = ("__weakref__", "_algorithm", "_task")
 
@@ -98,21 +98,21 @@ class IAlgorithm(Fixed):
 
     @property
     def algorithm_variant(self) -> IAlgorithmVariant:
-        """What it is called by."""
+        """The identity of the algorithm."""
         return IAlgorithmVariant(self._algorithm)
 
     @property
     def timing_msec(self) -> float:
-        """Milliseconds that it takes; 0 for the only one, and where nothing was measured."""
+        """Its time in milliseconds; 0 if there is only one algorithm, or if it was not measured."""
         return self._algorithm.seconds * 1e3
 
     @property
     def workspace_size(self) -> int:
-        """Bytes that it works in besides tensors."""
+        """Its scratch memory in bytes."""
         return self._algorithm.scratch
 
     def get_algorithm_io_info(self, index: int) -> IAlgorithmIOInfo:
-        """Tensor `index`, inputs before outputs; None out of range."""
+        """Tensor `index`, inputs before outputs; None if out of range."""
         tensors = (*self._task.inputs, *self._task.outputs)
         inside = 0 <= integer(index, "get_algorithm_io_info") < len(tensors)
         return IAlgorithmIOInfo(tensors[index]) if inside else nothing()
@@ -124,7 +124,7 @@ class IAlgorithm(Fixed):
 
 @fold
 class IAlgorithmContext(Fixed):
-    """The kernel that algorithms are for."""
+    """The kernel that the algorithms implement."""
 
     __slots__ = ("__weakref__", "_task")
 
@@ -133,21 +133,22 @@ class IAlgorithmContext(Fixed):
 
     @property
     def name(self) -> str:
-        """The names of the layers that it computes."""
+        """The names of the layers that the kernel computes."""
         return self._task.name
 
     @property
     def num_inputs(self) -> int:
-        """Tensors that it reads, but for constants."""
+        """The number of tensors that the kernel reads, without constants."""
         return len(self._task.inputs)
 
     @property
     def num_outputs(self) -> int:
-        """Tensors that it writes."""
+        """The number of tensors that the kernel writes."""
         return len(self._task.outputs)
 
     def get_shape(self, index: int) -> list[Dims]:
-        """The least, best and greatest shape of tensor `index`, inputs before outputs; [] out of range."""
+        """The minimum, optimum and maximum shape of tensor `index`, inputs before outputs; [] if out of
+        range."""
         tensors = (*self._task.inputs, *self._task.outputs)
         inside = 0 <= integer(index, "get_shape") < len(tensors)
         return [Dims(shape) for shape in tensors[index].shapes] if inside else []
@@ -159,21 +160,21 @@ class IAlgorithmContext(Fixed):
 
 @fold
 class IAlgorithmSelector(Interface):
-    """Says which of several algorithms may be taken; override `select_algorithms`."""
+    """Selects the algorithms that the builder may use; override `select_algorithms`."""
 
     __slots__ = ()
 
     def select_algorithms(self, context: IAlgorithmContext, choices: list[IAlgorithm]) -> list[int]:
-        """The indices of those that may be taken, of which the fastest is; none: as without a selector, or,
-        with REJECT_EMPTY_ALGORITHMS, the build fails."""
+        """Return the indices of the allowed algorithms; the builder uses the fastest of them. If the list is
+        empty, the builder ignores the selector or, with REJECT_EMPTY_ALGORITHMS, fails."""
         pure(self, "select_algorithms")
 
     def report_algorithms(self, contexts: list[IAlgorithmContext], choices: list[IAlgorithm]) -> None:
-        """Receive the algorithm of each kernel, at the end."""
+        """Receive the algorithm of each kernel at the end of the build."""
 
 
 class Selecting:
-    """A program's selector as the compiler sees it."""
+    """Adapts a program's selector to the compiler."""
 
     def __init__(self, selector: IAlgorithmSelector, flags: int) -> None:
         self._selector = selector
@@ -182,22 +183,22 @@ class Selecting:
     def select(self, task: Asked, choices: Sequence[Algorithm]) -> Sequence[int]:
         """The selection of the program; ArgumentError AR334 if it is invalid."""
         context, offered = IAlgorithmContext(task), [IAlgorithm(task, a) for a in choices]
-        answer, error = tried(self._selector.select_algorithms, context, offered)
+        selected, error = tried(self._selector.select_algorithms, context, offered)
         if error is not None:
             traceback.print_exception(error, file=sys.stderr)
             raise _unusable(task, f"{type(error).__name__}: {error}", len(choices)) from error
-        answer = answer.tolist() if isinstance(answer, np.ndarray) else answer
-        # As pybind11 takes it: any sequence that is no text.
-        if not isinstance(answer, Sequence) or isinstance(answer, str | bytes):
-            raise _unusable(task, type_name(answer), len(choices))
-        answer = [int(n) if isinstance(n, np.integer) else n for n in answer]
-        wrong = [n for n in answer if not isinstance(n, int) or not 0 <= n < len(choices)]
-        if wrong or len({*answer}) < len(answer) or (self._rejects and not answer):
-            raise _unusable(task, f"{answer}", len(choices))
-        return answer
+        selected = selected.tolist() if isinstance(selected, np.ndarray) else selected
+        # As in pybind11: any sequence except text.
+        if not isinstance(selected, Sequence) or isinstance(selected, str | bytes):
+            raise _unusable(task, type_name(selected), len(choices))
+        selected = [int(n) if isinstance(n, np.integer) else n for n in selected]
+        wrong = [n for n in selected if not isinstance(n, int) or not 0 <= n < len(choices)]
+        if wrong or len({*selected}) < len(selected) or (self._rejects and not selected):
+            raise _unusable(task, f"{selected}", len(choices))
+        return selected
 
     def report(self, tasks: Sequence[Asked], chosen: Sequence[Algorithm]) -> None:
-        """Tell the program; one that raises is printed and ignored."""
+        """Report to the program; an exception of it is printed and ignored."""
         contexts = [IAlgorithmContext(task) for task in tasks]
         algorithms = [IAlgorithm(task, a) for task, a in zip(tasks, chosen, strict=True)]
         call_user(None, self._selector.report_algorithms, contexts, algorithms)

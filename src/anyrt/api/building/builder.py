@@ -34,7 +34,8 @@ from anyrt.core.errors import AnyrtError, ArgumentError, ResourceError
 from anyrt.plan.file import CHUNK, PlanParts
 from anyrt.plan.pool import Threads
 
-# What allows other types than those of tensors, which strong typing refuses; TF32 is none.
+# Flags that permit other types than those of the tensors, which strong typing forbids; TF32 is not among
+# them.
 TYPE_FLAGS = (
     *(BuilderFlag.FP16, BuilderFlag.BF16, BuilderFlag.INT8),
     *(BuilderFlag.FP8, BuilderFlag.INT4, BuilderFlag.FP4),
@@ -51,7 +52,7 @@ class Builder(Logged, Managed):
 
     __slots__ = ("_gpu_allocator", "_settings")
 
-    max_threads = Setting(int, 1, "Kept: most threads that a build may use; it uses one.", low=1)
+    max_threads = Setting(int, 1, "Kept: maximum number of threads of a build, which uses one.", low=1)
 
     def __init__(self, logger: ILogger) -> None:
         self._settings: dict[str, object] = {}
@@ -93,7 +94,7 @@ class Builder(Logged, Managed):
         self._gpu_allocator = allocator
 
     gpu_allocator = property(
-        None, _set_allocator, doc="Gives memory to engines of `build_engine_with_config`."
+        None, _set_allocator, doc="Allocates memory for engines of `build_engine_with_config`."
     )
 
     def create_network(self, flags: int = 0) -> INetworkDefinition:
@@ -133,11 +134,9 @@ class Builder(Logged, Managed):
         Errors: AR401, no marked output; AR501, a dynamic dimension without a profile; AR503 to AR506, an
         invalid profile; AR804, cancelled by the progress monitor; and the errors of the layers.
 
-        kernel_text: is not changed, with a warning; `anyrt explain` prints kernels."""
+        kernel_text: ignored with a warning; `anyrt explain` prints kernels."""
         if kernel_text is not None:
-            self._channel.log(
-                Severity.WARNING, "kernel_text cannot be changed; `anyrt explain` prints kernels"
-            )
+            self._channel.log(Severity.WARNING, "kernel_text is ignored; `anyrt explain` prints kernels")
         return IHostMemory(self._build(network, config))
 
     @quiet(None)
@@ -162,13 +161,13 @@ class Builder(Logged, Managed):
         if not isinstance(writer, IStreamWriter):
             raise wrong_type("build_serialized_network_to_stream", writer, "an IStreamWriter")
         for chunk in chunks(self._build(network, config).chunks(CHUNK), CHUNK):
-            taken = call_user(0, writer.write, chunk)
-            if taken != len(chunk):
+            written = call_user(0, writer.write, chunk)
+            if written != len(chunk):
                 raise ResourceError(
                     "AR803",
                     "stream writer",
-                    f"{taken} bytes written",
-                    f"{len(chunk)}",
+                    f"{written} bytes written",
+                    f"{len(chunk)} bytes",
                     "write all bytes, and return their number",
                 )
         return True
@@ -209,7 +208,7 @@ mark_absences(Builder)
 
 
 def chunks(parts: Iterable[bytes | memoryview], size: int) -> Iterator[bytes]:
-    """The same bytes in chunks of `size`, the last one shorter.
+    """The bytes of `parts` in chunks of `size`; the last one may be shorter.
 
     >>> list(chunks((b"abc", b"", b"defgh"), 4))
     [b'abcd', b'efgh']
@@ -231,16 +230,14 @@ def chunks(parts: Iterable[bytes | memoryview], size: int) -> Iterator[bytes]:
 def _check_kinds(network: INetworkDefinition, config: IBuilderConfig) -> None:
     if not isinstance(network, INetworkDefinition) or not isinstance(config, IBuilderConfig):
         if not isinstance(network, INetworkDefinition):
-            raise wrong_type("build: network", network, "an INetworkDefinition", "give the network first")
-        raise wrong_type(
-            "build: config", config, "an IBuilderConfig", "write builder.create_builder_config()"
-        )
+            raise wrong_type("build: network", network, "an INetworkDefinition", "pass the network first")
+        raise wrong_type("build: config", config, "an IBuilderConfig", "call builder.create_builder_config()")
     if not state_of(network).is_strong:
         return
-    if asked := [flag.name for flag in TYPE_FLAGS if config.get_flag(flag)]:
-        got = f"BuilderFlag.{' and '.join(asked)} for a strongly typed network"
+    if permitted := [flag.name for flag in TYPE_FLAGS if config.get_flag(flag)]:
+        got = f"BuilderFlag.{' and '.join(permitted)} for a strongly typed network"
         do = "clear the flag, or create the network without STRONGLY_TYPED"
-        raise ArgumentError("AR310", "build", got, "no precision flags, since the network sets all types", do)
+        raise ArgumentError("AR310", "build", got, "no precision flags", do)
 
 
 def _request(
@@ -268,14 +265,14 @@ def _request(
 
 
 def _threads(network: INetworkDefinition, config: IBuilderConfig) -> Threads:
-    """The engine's threads, for measuring."""
+    """The number of threads of the engine, for measurements."""
     pool = engine_pool(config.num_threads, lambda text: state_of(network).channel.log(Severity.WARNING, text))
     pool.ensure()
     return pool
 
 
 class Progress:
-    """A user's progress monitor as the compiler sees it."""
+    """Adapts a user's progress monitor to the compiler."""
 
     def __init__(self, monitor: IProgressMonitor) -> None:
         self._monitor = monitor
@@ -285,7 +282,7 @@ class Progress:
         call_user(None, self._monitor.phase_start, phase, parent, steps)
 
     def step(self, phase: str, step: int) -> bool:
-        """A step is done; False stops the build. A monitor that raises lets it go on."""
+        """A step is complete; False cancels the build. It continues if the monitor raises."""
         return bool(call_user(True, self._monitor.step_complete, phase, step))
 
     def finish(self, phase: str) -> None:

@@ -1,7 +1,8 @@
-"""Learning the ranges of tensors from a calibrator's batches, while an int8 network is built.
+"""Determines the dynamic ranges of tensors from a calibrator's batches, during the build of an int8 network.
 
-The network runs in float32, natively; several batches at the same time, each in its own thread. The engine
-outputs the largest magnitude and some elements of each tensor that a product reads (compiler/magnitudes.py).
+Native kernels compute the network in float32, several batches concurrently, each in its own thread. The
+engine outputs the largest magnitude and some elements of each tensor that a product reads
+(compiler/magnitudes.py).
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ from anyrt.runtime.foreign import read_memory
 
 MAX_CODE: Final = 127
 MOST_SAMPLES: Final = 2**31 - 1  # of a batch
-MOST_AT_ONCE: Final = 8  # batches; each takes memory for all tensors of the network
+MOST_AT_ONCE: Final = 8  # concurrent batches; each needs memory for all tensors of the network
 
 
 def calibrated(network: INetworkDefinition, config: IBuilderConfig) -> dict[TensorState, float]:
@@ -58,7 +59,7 @@ def calibrated(network: INetworkDefinition, config: IBuilderConfig) -> dict[Tens
     if calibrator is None or state.is_strong or not config.get_flag(BuilderFlag.INT8):
         return {}
     if is_coded(state):
-        text = "the calibrator is not asked: the network has Quantize and Dequantize layers"
+        text = "the calibrator is not used: the network has Quantize and Dequantize layers"
         state.channel.log(Severity.WARNING, text)
         return {}
     algorithm = _ask(calibrator, "get_algorithm")
@@ -76,11 +77,11 @@ def calibrated(network: INetworkDefinition, config: IBuilderConfig) -> dict[Tens
 
 
 def _hand_over(network: NetworkState, calibrator: IInt8Calibrator, cache: bytes) -> None:
-    """A cache that cannot be kept costs no engine."""
+    """Pass the cache to the calibrator; if that fails, log a warning and continue the build."""
     _, error = tried(calibrator.write_calibration_cache, memoryview(cache))
     if error is not None:
         traceback.print_exception(error, file=sys.stderr)
-        warning = _unusable("write_calibration_cache", f"{type(error).__name__}: {error}", "an answer")
+        warning = _unusable("write_calibration_cache", f"{type(error).__name__}: {error}", "no exception")
         network.channel.log(Severity.WARNING, str(warning))
 
 
@@ -99,12 +100,12 @@ def _cached(network: INetworkDefinition, scales: Mapping[str, float]) -> dict[Te
     return ranges
 
 
-def _ask(calibrator: IInt8Calibrator, method: str, *args: object) -> Any:  # Any: the caller judges the answer
-    """The result of a calibrator's method; an exception of it ends the build unchanged."""
-    answer, error = tried(lambda: getattr(calibrator, method)(*args))
+def _ask(calibrator: IInt8Calibrator, method: str, *args: object) -> Any:  # Any: the caller checks the result
+    """The result of a calibrator's method; an exception of it propagates through the build."""
+    result, error = tried(lambda: getattr(calibrator, method)(*args))
     if error is not None:
         raise OfProgram(error)
-    return answer
+    return result
 
 
 def _no_batch() -> ArgumentError:
@@ -133,7 +134,7 @@ class _Calibration:
         most = algorithm in (CalibrationAlgoType.MINMAX_CALIBRATION, CalibrationAlgoType.LEGACY_CALIBRATION)
         some = algorithm is not CalibrationAlgoType.MINMAX_CALIBRATION
         watched = watch(self.network, self.profile, size, most=most, some=some)
-        if not watched.tensors:  # programs rely on the call all the same
+        if not watched.tensors:  # programs rely on this call even then
             if not sum(1 for _ in self._batches(watched)):
                 raise _no_batch()
             return {}
@@ -145,17 +146,17 @@ class _Calibration:
 
     @property
     def profile(self) -> IOptimizationProfile | None:
-        """The one whose optimal shapes batches have."""
+        """The profile whose optimum shapes the batches have."""
         return self.config.get_calibration_profile() or next(iter(profiles_in(self.config)), None)
 
     def _engine(self, watched: Watched) -> Engine:
-        """What computes the magnitudes, on one thread."""
+        """The engine that computes the magnitudes, on one thread."""
         runtime = Runtime(state_of(self.network).channel.logger)
         plan = IHostMemory(compile_request(watched.request))
         return state_of(opened(runtime, read_source(plan, check_weights=False))).engine
 
     def _spreads(self, engine: Engine, watched: Watched) -> tuple[Sequence[Spread], int]:
-        """The magnitudes in all batches, and how many these were."""
+        """The magnitudes in all batches, and the number of batches."""
         spreads: list[Spread] = []
         threads = min(MOST_AT_ONCE, self.config.num_threads or default_threads())
         batches = self._batches(watched)
@@ -171,7 +172,7 @@ class _Calibration:
         return spreads, many
 
     def _batches(self, watched: Watched) -> Iterator[dict[str, Array]]:
-        """The batches, copied, as the calibrator may write to its memory again."""
+        """Copies of the batches, since the calibrator may reuse its memory."""
         names = [binding.name for binding in watched.inputs]
         while True:
             batch = _ask(self.calibrator, "get_batch", [*names])
@@ -186,7 +187,7 @@ class _Calibration:
 
     def _scale(self, tensor: TensorState, of: Spread) -> float:
         if not isfinite(of.most):
-            got, do = f"{of.most} in the batches", "check the data of the calibrator"
+            got, do = f"{of.most} in the batches", "check the batches of the calibrator"
             raise ArgumentError("AR308", tensor.name, got, "finite numbers", do)
         most = self._range(of) if of.most else 1.0
         return float(np.float32((most or of.most) / MAX_CODE))
@@ -201,37 +202,37 @@ class _Calibration:
         return of.entropy()
 
     def _share(self, method: str) -> float:
-        """What a legacy calibrator says, 1 where it does not."""
+        """A parameter of a legacy calibrator, 1 by default."""
         share = _ask(self.calibrator, method) if hasattr(self.calibrator, method) else 1.0
         if not isinstance(share, int | float | np.floating) or not 0 < share <= 1:
-            raise _unusable(method, repr(share), "a number above 0, at most 1")
+            raise _unusable(method, repr(share), "a number above 0 and at most 1")
         return float(share)
 
 
-def _batch_size(answer: object) -> int:
+def _batch_size(result: object) -> int:
     """The batch size of a calibrator."""
     try:
-        size = 0 if isinstance(answer, bool) else index(answer)  # type: ignore[arg-type]  # what is no int raises
+        size = 0 if isinstance(result, bool) else index(result)  # type: ignore[arg-type]  # raises unless it is an int
     except TypeError:
         size = 0
     if not 1 <= size <= MOST_SAMPLES:
-        raise _unusable("get_batch_size", repr(answer), f"an int from 1 to {MOST_SAMPLES}")
+        raise _unusable("get_batch_size", repr(result), f"an int from 1 to {MOST_SAMPLES}")
     return size
 
 
 def _copied(binding: Binding, memory: object) -> Array:
-    """The batch of one input that lies at an address, or in an array."""
-    bound = bind(binding, memory)  # type: ignore[arg-type]  # which refuses what names no memory
+    """A copy of the batch of one input, from an address or an array."""
+    bound = bind(binding, memory)  # type: ignore[arg-type]  # it rejects other objects
     dtype = numpy_dtype(binding.dtype)
     shape = tuple(d for d in binding.shape if isinstance(d, int))
     nbytes = prod(shape) * dtype.itemsize
     if bound.nbytes not in (None, nbytes):
         got = f"{bound.nbytes} bytes for {binding.name}"
-        raise _unusable("get_batch", got, f"{nbytes}, those of shape {shape} in {dtype.name}")
+        raise _unusable("get_batch", got, f"{nbytes} bytes for shape {shape} of {dtype.name}")
     copy = read_memory(bound.address, nbytes) if bound.address else None
     if copy is None:
         got = f"address {bound.address:#x} for {binding.name}"
-        raise _unusable("get_batch", got, f"one of memory that holds {nbytes} bytes")
+        raise _unusable("get_batch", got, f"an address with {nbytes} accessible bytes")
     return copy.view(dtype).reshape(shape)
 
 
@@ -241,7 +242,7 @@ def _started(pool: ThreadPoolExecutor, engine: Engine, batch: Mapping[str, Array
 
 def _shown(engine: Engine, batch: Mapping[str, Array]) -> list[Spread]:
     """The magnitudes of each tensor in one batch."""
-    outputs = engine.infer(batch)  # with sizes that the run has found among them
+    outputs = engine.infer(batch)  # including data-dependent sizes
     largest = outputs.pop("most", None)
     if largest is None:
         shown = (outputs[str(n)] for n in range(len(outputs)) if str(n) in outputs)

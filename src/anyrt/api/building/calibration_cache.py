@@ -1,4 +1,4 @@
-"""Calibration caches, in TensorRT's own text: a line of version and algorithm, and one for each tensor.
+"""Calibration caches in TensorRT's text format: a line of version and algorithm, and a line per tensor.
 
 >>> text = print_cache(CalibrationAlgoType.ENTROPY_CALIBRATION_2, {"input": 0.0078740157})
 >>> text.splitlines()[1], parse_cache(text.encode(), CalibrationAlgoType.ENTROPY_CALIBRATION_2)
@@ -41,32 +41,41 @@ def print_cache(algorithm: CalibrationAlgoType, scales: Mapping[str, float]) -> 
 
 
 def parse_cache(content: Buffer, algorithm: CalibrationAlgoType | None) -> dict[str, float]:
-    """The scales of tensors with a range; ArgumentError AR332 for an invalid cache of this algorithm, None:
-    of any."""
+    """The scales of tensors with a range; ArgumentError AR332 if the cache is invalid or of an algorithm
+    other than `algorithm` (None: any)."""
     nbytes = memoryview(content).nbytes
     if nbytes > MOST_BYTES:
-        raise _refused(f"{nbytes} bytes", f"at most {MOST_BYTES}, some dozens for each tensor")
+        raise _refused(f"{nbytes} bytes", f"at most {MOST_BYTES} bytes")
     try:
         lines = (
             bytes(content).decode("utf-8-sig").rstrip("\n").split("\n")
-        )  # names may hold other ends of lines
+        )  # names may contain other line separators
     except UnicodeDecodeError:
-        raise _refused("bytes that are no text", "TRT-101600-EntropyCalibration2") from None
+        raise _refused(
+            "bytes that are not UTF-8", "a text that begins with TRT-101600-EntropyCalibration2"
+        ) from None
     head = _HEAD.fullmatch(lines[0].strip())
     if head is None or head[1] not in NAMES.values():
-        raise _refused(f"{lines[0][:80]!r} as its first line", "TRT-101600-EntropyCalibration2")
+        raise _refused(
+            f"{lines[0][:80]!r} as the first line", "a first line such as TRT-101600-EntropyCalibration2"
+        )
     if algorithm is not None and head[1] != NAMES[algorithm]:
-        raise _refused(f"scales by {head[1]}", f"those of the calibrator, by {NAMES[algorithm]}")
+        raise _refused(
+            f"scales by {head[1]}", f"scales by {NAMES[algorithm]}, the algorithm of the calibrator"
+        )
     every = (_scale(n, line) for n, line in enumerate(lines[1:], 2) if line.strip())
     return {name: scale for name, scale in every if scale}
 
 
 def _scale(number: int, line: str) -> tuple[str, float]:
-    """The tensor and its scale, 0 where it has no range."""
+    """The tensor and its scale; 0 if it has no range."""
     name, _, digits = line.rstrip().rpartition(": ")
     (scale,) = struct.unpack(">f", bytes.fromhex(digits)) if _DIGITS.fullmatch(digits) else (-1.0,)
     if not name or not 0 <= scale < inf:
-        raise _refused(f"{line[:80]!r} as line {number}", "a name and a scale of 8 digits: input: 3c010a14")
+        raise _refused(
+            f"{line[:80]!r} as line {number}",
+            "a name and a scale of 8 hexadecimal digits, such as input: 3c010a14",
+        )
     return name, scale
 
 

@@ -1,4 +1,4 @@
-"""The classes that calibrators of int8 are derived from.
+"""The base classes of int8 calibrators.
 
 class Images(trt.IInt8EntropyCalibrator2):
     def __init__(self, batches):
@@ -7,7 +7,7 @@ class Images(trt.IInt8EntropyCalibrator2):
     def get_batch_size(self):
         return 8
     def get_batch(self, names):
-        self.batch = next(self.batches, None)           # kept, as its memory is read later
+        self.batch = next(self.batches, None)           # keep it, since its memory is read later
         return None if self.batch is None else [self.batch.ctypes.data]
     def read_calibration_cache(self):
         return None
@@ -24,36 +24,37 @@ from anyrt.core.enums_more import CalibrationAlgoType
 
 @fold
 class IInt8Calibrator(Interface):
-    """Shows a network representative batches, of which the ranges of tensors are learnt."""
+    """Supplies representative batches, from which the build determines the dynamic ranges of tensors."""
 
     __slots__ = ()
 
     def get_batch_size(self) -> int:
-        """How many samples a batch has; the shapes of inputs, or of the calibration profile, say it, too."""
+        """Return the number of samples in a batch; it must match the input shapes or the calibration
+        profile."""
         pure(self, "get_batch_size")
 
     def get_batch(self, names: list[str]) -> list[int] | None:
-        """The addresses of the next batch, one for each input in `names`, of its type; None or an empty
-        list when there are no more."""
+        """Return the addresses of the next batch, one for each input in `names` and of its type, or None or
+        an empty list after the last batch."""
         pure(self, "get_batch")
 
     def get_algorithm(self) -> CalibrationAlgoType:
-        """How ranges follow from magnitudes."""
+        """Return the algorithm that computes ranges from magnitudes."""
         pure(self, "get_algorithm")
 
     def read_calibration_cache(self) -> bytes | None:
-        """The content of an earlier `write_calibration_cache`: no batch is requested then. None: there is
-        none."""
+        """Return the content of an earlier `write_calibration_cache`, with which the build requests no batch,
+        or None."""
         return None
 
     def write_calibration_cache(self, cache: memoryview) -> None:
-        """Store the result, a text: a line of version and algorithm, then "tensor: scale" with float32 as
-        eight hexadecimal digits."""
+        """Store the result, a text: a line of version and algorithm, then lines "tensor: scale" with the
+        scale as the eight hexadecimal digits of a float32."""
 
 
 @fold
 class IInt8EntropyCalibrator(IInt8Calibrator):
-    """Chooses ranges whose codes tell most of a tensor (ENTROPY_CALIBRATION)."""
+    """Selects the ranges whose codes lose the least information (ENTROPY_CALIBRATION)."""
 
     __slots__ = ()
 
@@ -64,7 +65,7 @@ class IInt8EntropyCalibrator(IInt8Calibrator):
 
 @fold
 class IInt8EntropyCalibrator2(IInt8Calibrator):
-    """Chooses ranges whose codes tell most of a tensor (ENTROPY_CALIBRATION_2); the usual one."""
+    """Selects the ranges whose codes lose the least information (ENTROPY_CALIBRATION_2); the usual class."""
 
     __slots__ = ()
 
@@ -75,7 +76,7 @@ class IInt8EntropyCalibrator2(IInt8Calibrator):
 
 @fold
 class IInt8MinMaxCalibrator(IInt8Calibrator):
-    """Takes the largest magnitude as the range (MINMAX_CALIBRATION)."""
+    """Uses the largest magnitude as the range (MINMAX_CALIBRATION)."""
 
     __slots__ = ()
 
@@ -86,7 +87,7 @@ class IInt8MinMaxCalibrator(IInt8Calibrator):
 
 @fold
 class IInt8LegacyCalibrator(IInt8Calibrator):
-    """Takes a quantile of magnitudes as the range (LEGACY_CALIBRATION).
+    """Uses a quantile of the magnitudes as the range (LEGACY_CALIBRATION).
 
     A subclass may have `get_quantile()`, the share of magnitudes inside the range (default: 1), and
     `get_regression_cutoff()`, the largest range as a share of the largest magnitude (default: 1).

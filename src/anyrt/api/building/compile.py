@@ -12,13 +12,13 @@ from anyrt.prims.reshape import elements_of
 
 
 def compile_request(request: BuildRequest) -> PlanParts:
-    """The plan of a network, whose weights are still those of the network."""
+    """Compile a network; the plan refers to the weights of the network."""
     built: PlanParts = load_driver().build_parts(request, loader.target(), loader.device())
     return built
 
 
 def this_machine() -> Machine:
-    """The machine that builds are made for."""
+    """The machine for which builds compile."""
     machine: Machine = load_driver().build_machine(loader.target())
     return machine
 

@@ -68,8 +68,8 @@ BUILD_FLAGS = frozenset(
 
 @fold
 class IBuilderConfig(Fixed, Managed):
-    """The settings of a build; created by `Builder.create_builder_config`. `verify`, `checked`, `num_threads`
-    and `winograd` are AnyRT's own.
+    """The settings of a build; created by `Builder.create_builder_config`. Only AnyRT has `verify`,
+    `checked`, `num_threads` and `winograd`.
 
     A setting that is "kept" can be read back but has no effect: it concerns hardware or measurements that
     AnyRT does not use.
@@ -89,35 +89,37 @@ class IBuilderConfig(Fixed, Managed):
         "_timing_cache",
     )
 
-    avg_timing_iterations = Setting(int, 1, "Kept: runs that a measurement would average.", low=1)
+    avg_timing_iterations = Setting(int, 1, "Kept: number of runs to average in a measurement.", low=1)
     int8_calibrator = Setting(
         IInt8Calibrator,
         None,
-        "Shows builds with the flag INT8 batches, of which the ranges of tensors are learnt that have none."
-        " It is not asked for networks that are strongly typed, or have Quantize and Dequantize layers.",
+        "Supplies batches to builds with the flag INT8, to determine missing dynamic ranges. Builds ignore it"
+        " for networks that are strongly typed, or have Quantize and Dequantize layers.",
     )
     engine_capability = Setting(EngineCapability, EngineCapability.STANDARD, "Kept; engines are STANDARD.")
     flags = Flags(
         BuilderFlag, (BuilderFlag.TF32,), BUILD_FLAGS, "All builder flags, see `set_flag`, as a bit mask."
     )
-    default_device_type = Setting(DeviceType, DeviceType.GPU, "Kept: where layers would run unless told.")
-    DLA_core = Setting(int, -1, "Kept: the DLA core to build for; none exist here.")
-    quantization_flags = Flags(QuantizationFlag, (), (), "Kept: all quantisation flags as a bit mask.")
-    profile_stream = Setting(int, 0, "Kept: the stream that a measurement would use.")
+    default_device_type = Setting(DeviceType, DeviceType.GPU, "Kept: default device of layers.")
+    DLA_core = Setting(int, -1, "Kept: DLA core to build for; the machine has none.")
+    quantization_flags = Flags(QuantizationFlag, (), (), "Kept: all quantization flags as a bit mask.")
+    profile_stream = Setting(int, 0, "Kept: stream for measurements.")
     profiling_verbosity = Setting(
-        ProfilingVerbosity, ProfilingVerbosity.LAYER_NAMES_ONLY, "How much the engine tells about its layers."
+        ProfilingVerbosity,
+        ProfilingVerbosity.LAYER_NAMES_ONLY,
+        "Detail of the layer information in the engine.",
     )
     algorithm_selector = Setting(
         IAlgorithmSelector,
         None,
-        "Says which variants of each kernel may be taken; all are measured for it, whatever the level, and"
-        " the timing cache is left alone.",
+        "Selects among the tactics of each kernel. The build measures all of them, at every optimization"
+        " level, and does not use the timing cache.",
     )
     builder_optimization_level = Setting(
         int,
         3,
-        "How long to look for fast kernels, 0 to 5. Up to 3 a cost model says how; 4 and 5 measure variants"
-        " of each, for up to 0.2 and 1 s besides compiling them, and the timing cache remembers the best.",
+        "Effort to find fast kernels, 0 to 5. Up to 3, a cost model selects them. 4 and 5 measure tactics of"
+        " each kernel, for up to 0.2 and 1 s plus compilation, and store the best in the timing cache.",
         low=0,
         high=5,
     )
@@ -127,36 +129,41 @@ class IBuilderConfig(Fixed, Managed):
     runtime_platform = Setting(
         RuntimePlatform, RuntimePlatform.SAME_AS_BUILD, "Kept: plans load on any platform."
     )
-    max_aux_streams = Setting(int, -1, "Kept: most auxiliary streams; kernels use threads.", low=-1)
-    progress_monitor = Setting(IProgressMonitor, None, "Follows builds and may stop them.")
+    max_aux_streams = Setting(
+        int, -1, "Kept: maximum number of auxiliary streams; kernels use threads.", low=-1
+    )
+    progress_monitor = Setting(
+        IProgressMonitor, None, "Receives the progress of builds, and may cancel them."
+    )
     max_num_tactics = Setting(
         int,
         -1,
-        "Most variants of a kernel to measure, where the level measures; −1: as the level says.",
+        "Maximum number of tactics to measure per kernel, at levels that measure; −1: that of the level.",
         low=-1,
     )
     tiling_optimization_level = Setting(
-        TilingOptimizationLevel, TilingOptimizationLevel.NONE, "Kept; tiles come from a cost model."
+        TilingOptimizationLevel, TilingOptimizationLevel.NONE, "Kept; a cost model selects tile sizes."
     )
-    l2_limit_for_tiling = Setting(int, 0, "Kept: bytes of cache that tiles might fill.", low=-1)
+    l2_limit_for_tiling = Setting(int, 0, "Kept: bytes of cache for tiles.", low=-1)
     remote_auto_tuning_config = Setting(str, "", "Kept: where to measure remotely.")
-    build_route = Setting(str, "", 'Kept: the route of the build; only the standard one, "", exists.')
-    verify = Setting(str, "", '"off", "sample" or "full": check kernels against the interpreter.')
+    build_route = Setting(str, "", 'Kept: route of the build; only the standard route, "", exists.')
+    verify = Setting(str, "", '"off", "sample" or "full": verify kernels against the interpreter.')
     checked = Setting(
         bool,
         None,
-        "Whether kernels check that each element that they read or write is there; a run that finds one that"
-        " is not ends with AR810, which names layers, tensor, index and size. Numbers stay the same, and runs"
-        " take longer. None: as ANYRT_CHECKED says, else not. AnyRT's own.",
+        "Whether kernels check the index of each load and store. An inference with an access outside a tensor"
+        " ends with AR810, which names layers, tensor, index and size. Results do not change, and inferences"
+        " take longer. None: the value of ANYRT_CHECKED, by default False. Only AnyRT has this.",
     )
     num_threads = Setting(
-        int, None, "Threads of the engine; None: the machine's own number. AnyRT's own.", low=1
+        int, None, "Number of threads of the engine; None: that of the machine. Only AnyRT has this.", low=1
     )
     winograd = Setting(
         str,
         "auto",
-        '"auto", "off", "F(2,3)" or "F(4,3)": sums over windows of 3 × 3 by fewer products, of tiles of'
-        " 2 × 2 or 4 × 4 results; auto: where that is less work and weights are constant. AnyRT's own.",
+        '"auto", "off", "F(2,3)" or "F(4,3)": compute convolutions with windows of 3 × 3 by fewer products,'
+        " in tiles of 2 × 2 or 4 × 4 results; auto: if that is less work and the weights are constant. Only"
+        " AnyRT has this.",
     )
 
     def __init__(self, channel: Channel) -> None:
@@ -170,7 +177,7 @@ class IBuilderConfig(Fixed, Managed):
         self._calibration_profile: IOptimizationProfile | None = None
         self._pools: dict[MemoryPoolType, int] = {}
         self._devices: dict[ILayer, DeviceType] = {}
-        self._previews = {PreviewFeature.PROFILE_SHARING_0806}  # which TensorRT 10 always does
+        self._previews = {PreviewFeature.PROFILE_SHARING_0806}  # always so in TensorRT 10
         self._sources = SOURCES
         self._plugins: list[str] = []
         self._timing_cache: ITimingCache | None = None
@@ -184,7 +191,7 @@ class IBuilderConfig(Fixed, Managed):
 
     @property
     def all_build_routes(self) -> str:
-        """Every route that a build can take."""
+        """All routes of a build."""
         return ""
 
     @property
@@ -198,7 +205,7 @@ class IBuilderConfig(Fixed, Managed):
             raise wrong_type("plugins_to_serialize", paths, "a list of str")
         self._plugins = [*paths]
         if paths:
-            text = "plugins_to_serialize puts no library into a plan, which holds no code: load it there"
+            text = "plugins_to_serialize has no effect, since plans contain no code; load the library first"
             self._channel.once(Severity.WARNING, text)
 
     @property
@@ -253,7 +260,7 @@ class IBuilderConfig(Fixed, Managed):
         """Enable or disable a preview feature; kept."""
         change = self._previews.add if boolean(enable, "set_preview_feature") else self._previews.discard
         change(_member(PreviewFeature, feature, "set_preview_feature"))
-        # Plug-ins may write their outputs over inputs in any case.
+        # Plug-ins may write their outputs over inputs with any setting.
         always = (PreviewFeature.ALIASED_PLUGIN_IO_10_03,)
         tell_idle(self._channel, 1 << feature if enable else 0, PreviewFeature, always)
 
@@ -269,7 +276,11 @@ class IBuilderConfig(Fixed, Managed):
             raise wrong_type("set_memory_pool_limit", pool_size, "an int")
         if pool_size < 0:
             raise ArgumentError(
-                "AR304", "set_memory_pool_limit", f"{pool_size} bytes", "0 or more", "pass the limit in bytes"
+                "AR304",
+                "set_memory_pool_limit",
+                f"{pool_size} bytes",
+                "0 bytes or more",
+                "pass the limit in bytes",
             )
         self._pools[pool] = pool_size
 
@@ -325,7 +336,7 @@ class IBuilderConfig(Fixed, Managed):
         """Whether the documented limits of DLA allow the layer; otherwise logs the reason."""
         state = state_of(_layer(layer, "can_run_on_DLA"))
         halves = self.get_flag(BuilderFlag.FP16) or self.get_flag(BuilderFlag.INT8)
-        # A weakly typed float32 layer runs in half precision where the flags allow that.
+        # A weakly typed float32 layer computes in half precision if the flags permit it.
         types = DLA_TYPES | {DataType.FLOAT} if halves and not state.network.is_strong else DLA_TYPES
         try:
             reason = dla_reason(state.op, Expansion({}).record(state), types)
@@ -381,22 +392,22 @@ def profiles_in(config: IBuilderConfig) -> Sequence[IOptimizationProfile]:
 
 
 def timings_in(config: IBuilderConfig) -> dict[str, tuple[int, float]]:
-    """What the timing cache holds, which is made where there is none."""
+    """The entries of the timing cache, which is created if there is none."""
     if config._timing_cache is None:
         config._timing_cache = ITimingCache()
     return entries_of(config._timing_cache)
 
 
 def settings_of(config: IBuilderConfig) -> Settings:
-    """What the compiler reads of all this."""
+    """The settings that the compiler reads."""
     level = config.verify or read_flags().verify or Verify.OFF.value
     if level not in {v.value for v in Verify}:
         raise ArgumentError(
-            "AR304", "config.verify", repr(level), "off, sample or full", 'write config.verify = "full"'
+            "AR304", "config.verify", repr(level), "off, sample or full", 'set config.verify = "full"'
         )
     tiles = config.winograd
     if tiles not in {w.value for w in Winograd}:
-        do = 'write config.winograd = "off"'
+        do = 'set config.winograd = "off"'
         raise ArgumentError("AR304", "config.winograd", repr(tiles), "auto, off, F(2,3) or F(4,3)", do)
     return Settings(
         optimization_level=config.builder_optimization_level,

@@ -15,15 +15,15 @@ from anyrt.core.enums import BuilderFlag, Severity
 from anyrt.core.errors import ArgumentError
 from anyrt.core.trt_enum import TrtEnum
 
-# What programs expect of a flag, where it is worth more words than that it has no effect.
-TYPES = "layers compute in the types of their tensors; cast, or make the network in these types"
+# Flags without an effect whose message also names a replacement.
+TYPES = "layers compute in the types of their tensors; cast the tensors, or create the network in this type"
 NOTES: dict[TrtEnum, str] = {
     flag: f"{flag} has no effect on numbers: {TYPES}" for flag in (BuilderFlag.FP8, BuilderFlag.INT4)
 }
 
 
 def check_bits(where: str, bits: int, kind: type[TrtEnum]) -> None:
-    """ArgumentError for a mask with bits that are no member of `kind`."""
+    """Raise ArgumentError if a mask has bits that are not members of `kind`."""
     known = sum({1 << int(flag) for flag in kind})
     if 0 <= bits == bits & known:
         return
@@ -41,9 +41,9 @@ def tell_idle(channel: Channel, bits: int, kind: type[TrtEnum], effective: Itera
 
 
 class Flags:
-    """A setting that holds flags of one kind as a bit mask; those not in `effective` change nothing yet.
+    """A setting with flags of one kind as a bit mask; flags that are not in `effective` have no effect.
 
-    `default`: the flags that are set initially. `implied`: the flags that a flag sets as well, as in TensorRT
+    `default`: the flags that are set initially. `implied`: the flags that a flag also sets, as in TensorRT
     8.6."""
 
     def __init__(

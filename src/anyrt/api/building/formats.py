@@ -1,4 +1,4 @@
-"""Formats of inputs and outputs: selecting one of those that the user allows, and reporting it in queries.
+"""Formats of inputs and outputs: selects one of the allowed formats, and reports it in queries.
 
 >>> strides(TensorFormat.CHW4, DataType.INT8, (2, 6, 5, 7))
 (70, 35, 7, 1)
@@ -34,7 +34,7 @@ _WIDE: Final = {2: "Two", 4: "Four", 16: "Sixteen", 32: "Thirty-two"}
 
 
 def chosen(view: NetworkView, tensor: TensorView, of: Type) -> TensorFormat:
-    """LINEAR where it is allowed, else the first allowed one that holds such tensors; AR415 without."""
+    """LINEAR if it is allowed, otherwise the first allowed format that supports the tensor; AR415 if none."""
     allowed = [f for f in TensorFormat if tensor.formats >> int(f) & 1]
     if TensorFormat.LINEAR in allowed:
         return TensorFormat.LINEAR
@@ -42,25 +42,25 @@ def chosen(view: NetworkView, tensor: TensorView, of: Type) -> TensorFormat:
     for reason in _reasons(view, tensor):
         raise GraphError("AR415", tensor.name, got, f"LINEAR, since {reason}", do)
     misfits = {f: misfit(f, of.dtype, of.shape) for f in allowed}
-    for format, wanted in misfits.items():
-        if not wanted:
+    for format, why in misfits.items():
+        if not why:
             return format
     kind = f"{got} for {short_name(of.dtype)} of {of.rank} dimensions"
     raise GraphError("AR415", tensor.name, kind, "; ".join(f"{f.name}: {w}" for f, w in misfits.items()), do)
 
 
 def _reasons(view: NetworkView, tensor: TensorView) -> Iterator[str]:
-    """Why the memory of a tensor is row-major whatever is allowed."""
+    """Why a tensor must be row-major, regardless of the allowed formats."""
     if tensor.it.is_shape_tensor:
-        yield "its values are sizes"
+        yield "it is a shape tensor"
     if tensor in view.debug:
-        yield "a debug listener sees it"
+        yield "it is a debug tensor"
     if tensor in view.updated:
         yield "it is updated in place"
 
 
 def strides(format: TensorFormat, dtype: DataType, shape: Shape) -> Shape:
-    """Vectors from one index to the next along each axis; along that of channels, from vector to vector."""
+    """The stride of each dimension in vectors; that of the channels is the distance between two vectors."""
     counts = list(padded(format, dtype, shape))
     axis = vector_axis(format, shape)
     if axis >= 0:
@@ -74,7 +74,7 @@ def strides(format: TensorFormat, dtype: DataType, shape: Shape) -> Shape:
 
 
 def describe(format: TensorFormat, dtype: DataType) -> str:
-    """A format of elements of a type in words, as TensorRT has them.
+    """The description of a format of elements of a type, in TensorRT's words.
 
     >>> describe(TensorFormat.CHW4, DataType.INT8)
     'Four wide channel vectorized row major Int8 format'

@@ -1,6 +1,6 @@
-"""The network as the user left it, frozen: a graph with symbols for dynamic sizes, ready for the compiler.
+"""Freezes a network: creates a graph with symbols for dynamic sizes, for the compiler.
 
-Here every mistake that was only looked at so far becomes final; names, profiles and outputs are checked.
+Errors of layers that were only recorded so far are raised here; names, profiles and outputs are checked.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ from anyrt.prims.count import Count
 from anyrt.prims.formats import with_formats
 
 Profile = tuple[Range, ...]
-# A tensor that sizes are taken from may also be a long table; runs write it, inferring shapes does not.
+# A tensor with sizes may also be a long table; inferences write it, `infer_shapes` does not.
 MANY_SIZES = 64
 
 CODES = frozenset({DataType.FP8, DataType.FP4})
-MOST = 2**31 - 1  # elements of a tensor, so that no size is greater
-FAR = 2**62 - 1  # values that decide sizes, as the ends of slices
-OFTEN = 128  # the best size of an open axis behind the first, where no profile says
+MOST = 2**31 - 1  # maximum number of elements of a tensor, which bounds each size
+FAR = 2**62 - 1  # bound of values that determine sizes, such as the ends of slices
+OFTEN = 128  # the optimum size of a dynamic dimension after the first, without a profile
 
 
 def freeze(
@@ -61,9 +61,9 @@ def freeze(
     precisions: Precisions | None = None,
     timings: Timings | None = None,
 ) -> BuildRequest:
-    """The request that builds `network`, without a monitor. `unfused`: layers whose results are also shown.
-    `precisions`: the types that layers compute in, None for the types of their tensors; `timings`: of the
-    tactics of plug-ins."""
+    """The request that builds `network`, without a monitor. `unfused`: layers whose results are debug
+    tensors, too. `precisions`: the types in which layers compute, None for the types of their tensors.
+    `timings`: those of the tactics of plug-ins."""
     kind, view = refit_kind(settings.flags), view_of(network)
     if kind is None:
         return _frozen(view, profiles, settings, unfused, precisions, timings, None)
@@ -169,12 +169,12 @@ def _check_names(tensors: Iterable[TensorView]) -> None:
     for tensor in tensors:
         if tensor.name in seen:
             got = "a second input or output of this name"
-            raise GraphError("AR402", tensor.name, got, "another name", "set tensor.name")
+            raise GraphError("AR402", tensor.name, got, "a unique name", "set tensor.name")
         seen.add(tensor.name)
 
 
 def _judge(view: NetworkView, expansion: Expansion) -> None:
-    """Judge every layer, those that nothing reads included; log all mistakes, raise the first."""
+    """Check every layer, including those that nothing reads; log all errors, raise the first."""
     mistakes: dict[AnyrtError, None] = {}
     for layer in view.layers:
         try:
@@ -188,12 +188,12 @@ def _judge(view: NetworkView, expansion: Expansion) -> None:
 
 
 def _check_updates(view: NetworkView) -> None:
-    """What is updated in place is an input with one update, and that is an output."""
+    """Check that a tensor updated in place is an input with only one update, which is an output."""
     first: dict[TensorView, LayerView] = {}
     every = [(layer, *pair) for layer in view.layers for pair in layer.updates]
     for layer, output, source in every:
         if source.maker is not None:
-            got, do = f"{source.name}, which is computed", "pass an input of the network itself"
+            got, do = f"{source.name}, a computed tensor", "pass an input of the network"
             raise GraphError("AR409", layer.place, got, "a network input", do)
         if (other := first.setdefault(source, layer)) is not layer:
             got, do = (
@@ -223,14 +223,16 @@ def _seen(
     def parts_of(values: Iterable[Value]) -> set[PartState]:
         return {inside[v] for v in walk(values) if v in inside}
 
-    # Those around each one, as far as values come from there.
+    # The enclosing loops and branches from which its values come.
     around = {part: set[PartState]() for part in inside.values()}
     for x in view.borders:
         if x.part is not None and x.inputs[0] is not None and not x.is_part_output:
             around[x.part] |= parts_of([expansion.value(x.inputs[0].it)]) - {x.part}
     seen, depth, tells = dict[TensorView, Value](), Counter[TensorView](), list[Value]()
     todo = {t: expansion.value(t.it) for t in tensors}
-    todo = {t: v for t, v in todo.items() if v.dtype not in PACKED}  # parts of bytes have no address
+    todo = {
+        t: v for t, v in todo.items() if v.dtype not in PACKED
+    }  # elements smaller than a byte have no address
     beside: dict[TensorView, tuple[Value, ...]] = dict.fromkeys(todo, ())
     while todo:
         parts: dict[PartState, dict[TensorView, Value]] = {}
@@ -253,7 +255,8 @@ def _seen(
 
 
 def _check_outside(view: NetworkView, expansion: Expansion, outputs: Mapping[str, Value]) -> None:
-    """What is computed inside a loop or conditional, sizes included, leaves it by its outputs alone."""
+    """Check that values inside a loop or conditional, including sizes, are read outside only through
+    outputs."""
     inside = {expansion.value(x.outputs[0].it): x for x in view.borders}
     known = {expansion.value(t.it) for t in view.inputs}
     for name, output in outputs.items() if view.borders else ():
@@ -278,16 +281,16 @@ def _held(
     outputs: Sequence[TensorView],
     names: dict[Value, str],
 ) -> dict[TensorView, Value]:
-    """An output with all that layers without outputs ask for. It is the one that costs least: one that no
-    layer reads, as others would have to be copied, and that updates no cache."""
+    """The outputs, one of which also holds the requirements of layers without outputs. That is the cheapest
+    one: an output that no layer reads, since others would be copied, and that updates no cache."""
     updates = {y for layer in view.layers for y, _ in layer.updates}
     waits = min(outputs, key=lambda t: (t in updates, bool(t.readers)))
     value = expansion.value(waits.it)
     for layer in view.layers:
-        for asked in () if layer.outputs else expansion.values(layer.it):
-            if isinstance(asked.op, Checked | Asserted):
-                names.setdefault(asked.args[-1], layer.name)
-                value = apply(asked.op, value, *asked.args[1:])
+        for check in () if layer.outputs else expansion.values(layer.it):
+            if isinstance(check.op, Checked | Asserted):
+                names.setdefault(check.args[-1], layer.name)
+                value = apply(check.op, value, *check.args[1:])
     names.setdefault(value, names[expansion.value(waits.it)])
     return {waits: value}
 
@@ -307,7 +310,7 @@ def _as_numbers(
 def _with_ranks(
     expansion: Expansion, ends: Mapping[TensorView, Value], names: dict[Value, str]
 ) -> tuple[dict[TensorView, Value], dict[TensorView, Value]]:
-    """Inputs and outputs with the ranks that the build has determined, and the outputs for ranks that an
+    """Inputs and outputs with the ranks that the build determines, and additional outputs for ranks that an
     inference determines."""
     ranked, tells = dict(ends), dict[TensorView, Value]()
     for t, value in ends.items():
@@ -355,7 +358,7 @@ def _layers(
     shown = [(DEBUG, t.name) for t in view.inputs if t in view.debug]
     for layer in view.layers:
         details = [("source", layer.source), ("metadata", layer.metadata)]
-        details += shown if layer is view.layers[0] else []  # no layer makes an input
+        details += shown if layer is view.layers[0] else []  # no layer computes an input
         details += [("precision", short_name(chosen[layer.it]))] if layer.it in chosen else []
         details += [(n, _shown(x)) for n, x in layer.attributes.items()]
         details += [(MEMORY_OF, source.name) for _, source in layer.updates]
@@ -370,21 +373,21 @@ def _layers(
 
 
 def _marks(view: NetworkView, expansion: Expansion, tensor: TensorView) -> Iterator[tuple[str, str]]:
-    """What the engine must know of a tensor besides the bindings, see `marks`."""
+    """The marks of a tensor, which the engine needs in addition to the bindings; see `marks`."""
     value = expansion.value(tensor.it)
     shown = tensor in view.marked
     if tensor in view.debug:
         yield (DEBUG if shown else HIDDEN), tensor.name
     elif not shown:
         yield UNFUSED, tensor.name
-    asked = tensor in view.shape_outputs
-    if asked or (shown and tensor.it.is_shape_tensor and len(value.shape) <= 1):
+    is_shape_output = tensor in view.shape_outputs
+    if is_shape_output or (shown and tensor.it.is_shape_tensor and len(value.shape) <= 1):
         elements = known(value)
         if elements is not None and any(map(counts, elements.reshape(-1).tolist())):
             elements = None
-        if elements is not None and (asked or elements.size <= MANY_SIZES):
+        if elements is not None and (is_shape_output or elements.size <= MANY_SIZES):
             yield VALUES, print_values(tensor.name, elements.reshape(-1).tolist())
-        elif asked:
+        elif is_shape_output:
             do = "compute it from shapes, constants and shape tensors"
             raise ShapeError(
                 "AR121", tensor.name, "values that depend on data", "values that depend only on shapes", do
@@ -401,7 +404,7 @@ def _shown(x: object) -> str:
 
 
 def profiles_of(view: NetworkView, profiles: Sequence[IOptimizationProfile]) -> tuple[Profile, ...]:
-    """For every profile the ranges of every input, in the order of inputs; a static network needs none."""
+    """The ranges of all inputs in each profile, in the order of the inputs; none for a static network."""
     known = {t.name for t in view.inputs}
     for profile in profiles:
         for name in (*shape_ranges(profile), *value_ranges(profile)):
@@ -413,7 +416,7 @@ def profiles_of(view: NetworkView, profiles: Sequence[IOptimizationProfile]) -> 
 
 
 def _any_shapes(view: NetworkView) -> IOptimizationProfile:
-    """The profile of a build without one: every size and value, with batches of 1 as the best."""
+    """The profile of a build without profiles: every size and value, with an optimum batch of 1."""
     profile, names = IOptimizationProfile(), []
     for tensor in view.inputs:
         shape = tensor.shape
@@ -430,7 +433,7 @@ def _any_shapes(view: NetworkView) -> IOptimizationProfile:
             count = shape[0] if shape else 1
             profile.set_shape_input(tensor.name, [-FAR] * count, [1] * count, [FAR] * count)
     if names:
-        view.log(Severity.INFO, f"no profile: the engine takes every shape of {', '.join(names)}")
+        view.log(Severity.INFO, f"no profile: the engine accepts every shape of {', '.join(names)}")
     return profile
 
 
@@ -455,7 +458,7 @@ def _shapes(tensor: TensorView, limits: Range | None) -> Range:
     for axis, size in enumerate(shape):
         if size >= 0 and (limits.min[axis], limits.max[axis]) != (size, size):
             got = f"{limits.min[axis]} to {limits.max[axis]} for dimension {axis}"
-            raise ProfileError("AR504", name, got, f"{size}, the dimension of the network")
+            raise ProfileError("AR504", name, got, f"{size}, the size in the network")
     return limits
 
 
@@ -468,7 +471,7 @@ def _values(tensor: TensorView, limits: Range | None) -> Range:
         )
         raise ProfileError("AR501", tensor.name, got, "a profile", do)
     if len(limits.min) != count:
-        raise ProfileError("AR502", tensor.name, f"{len(limits.min)} values", f"{count}")
+        raise ProfileError("AR502", tensor.name, f"{len(limits.min)} values", f"{count} values")
     return limits
 
 
@@ -496,7 +499,7 @@ def _groups(view: NetworkView) -> list[list[tuple[str, int, bool]]]:
 
 
 def _span(group: list[tuple[str, int, bool]], profile: Profile) -> tuple[int, int]:
-    """What every member of the group allows in one profile."""
+    """The range that all members of a group allow in one profile."""
     ranges = {(r.tensor, r.is_values): r for r in profile}
     lows = [ranges[tensor, is_value].min[axis] for tensor, axis, is_value in group]
     highs = [ranges[tensor, is_value].max[axis] for tensor, axis, is_value in group]
@@ -507,7 +510,7 @@ def _span(group: list[tuple[str, int, bool]], profile: Profile) -> tuple[int, in
             "AR503",
             where,
             got,
-            "one size that all ranges of this name allow",
+            "a common size in all ranges of this name",
             "widen the profile of one of them",
         )
     return max(lows), min(highs)

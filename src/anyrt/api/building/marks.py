@@ -1,7 +1,7 @@
-"""What an engine remembers of single tensors: which are debug tensors, and the values of shape outputs.
+"""Marks of single tensors in an engine: debug tensors, and the values of shape outputs.
 
-A plan has no field for these; they travel among the details of the layers that make the tensors, for inputs
-among those of the first layer.
+A plan has no field for them; it stores them in the details of the layers that compute the tensors, and for
+inputs in those of the first layer.
 
 >>> n = Sym("x.0", 1, 8)
 >>> text = print_values("y", [n.dim + 1, 3]); text
@@ -33,11 +33,12 @@ MAX_ELEMENTS: Final = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """`debug`: tensors that a listener may see. `unfused`: tensors stored in any case, seen on demand.
+    """`debug`: debug tensors. `unfused`: tensors that kernels store anyway, which a listener receives on
+    request.
 
-    `hidden`: those of both that are no outputs otherwise, and what tells sizes that data decide. `again`:
-    those of loops and branches, which hold all values of a run along so many first axes, inner loops' last.
-    `values`: the elements of outputs that are computed while shapes are inferred."""
+    `hidden`: those of both that are not network outputs, and tensors with data-dependent sizes. `again`:
+    those in loops and branches, which hold all values of an inference along additional first axes, the
+    innermost last. `values`: the elements of outputs that `infer_shapes` computes."""
 
     debug: tuple[str, ...]
     unfused: tuple[str, ...]
@@ -52,7 +53,7 @@ def print_values(name: str, elements: Iterable[Dim]) -> str:
 
 
 def parse_values(text: str, symbols: Mapping[str, Sym]) -> tuple[str, tuple[Dim, ...]]:
-    """What `print_values` wrote."""
+    """Parse the text of `print_values`."""
     where = "shape values"
     items = Reader(load(text.encode(), where, MAX_BYTES), where).items(1 + MAX_ELEMENTS)
     if not items:
@@ -62,7 +63,7 @@ def parse_values(text: str, symbols: Mapping[str, Sym]) -> tuple[str, tuple[Dim,
 
 
 def marks_of(plan: Plan) -> Marks:
-    """The marks in a plan; names that are no outputs of it are ignored, but inputs are seen by listeners."""
+    """The marks in a plan; names that are neither outputs nor inputs of it are ignored."""
     outputs = {b.name: b for b in plan.bindings if not b.is_input}
     seen = {DEBUG: {b.name for b in plan.bindings}, HIDDEN: outputs.keys(), UNFUSED: outputs.keys()}
     details = [detail for layer in plan.layers for detail in layer.details]
@@ -81,7 +82,9 @@ def marks_of(plan: Plan) -> Marks:
 
 
 def _check_count(binding: Binding, count: int) -> None:
-    """They are written to the user's memory, which has room for the elements of the tensor."""
+    """Check the number of values, which are written to the user's memory for the tensor."""
     if binding.shape not in ((), (count,)) or (not binding.shape and count != 1):
         where = f"shape values of {binding.name!r}"
-        raise PlanError("AR607", where, got=f"{count} of them", wanted=f"those of shape {binding.shape}")
+        raise PlanError(
+            "AR607", where, got=f"{count} values", wanted=f"the number of elements of shape {binding.shape}"
+        )

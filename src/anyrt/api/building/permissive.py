@@ -1,9 +1,9 @@
-"""What AnyRT takes and TensorRT refuses, found in a network before it is built.
+"""Finds features of a network that AnyRT accepts and TensorRT rejects, before the build.
 
-A program that is tried here and then runs on a GPU should not be surprised there. So a build warns once of
-all that it finds; with ANYRT_LIKE_TENSORRT=1 the first is an error (AR905) with its condition. Networks
-that AnyRT makes by itself, of `anyrt.load` and of commands on ONNX files, are not judged, nor are layers that
-a parser added: TensorRT's own parser would have added others.
+A program that works with AnyRT should also work with TensorRT on a GPU. So a build logs one warning with all
+these features; with ANYRT_LIKE_TENSORRT=1 the first one is an error (AR905) with TensorRT's condition.
+Networks that AnyRT creates, in `anyrt.load` and in commands on ONNX files, are not checked, nor are layers of
+a parser: TensorRT's parser would add others.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from anyrt.api.building.config import IBuilderConfig
     from anyrt.api.model.network import INetworkDefinition
 
-TOLD: Final = 4  # places that a warning names
+TOLD: Final = 4  # maximum number of places in a warning
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Permission:
 PROFILE: Final = Permission(
     "dynamic inputs without an optimization profile",
     "Network has dynamic or shape inputs, but no optimization profile has been defined",
-    "config.add_optimization_profile(profile) with a range for each dynamic input",
+    "call config.add_optimization_profile(profile) with a range for each dynamic input",
 )
 FLOAT64: Final = Permission(
     "float64 weights",
@@ -46,12 +46,12 @@ FLOAT64: Final = Permission(
     "convert them: weights.astype(np.float32)",
 )
 TYPE: Final = Permission(
-    "element types of AnyRT's own",
+    "element types that only AnyRT has",
     "no such member of DataType",
     "use a type of TensorRT: FLOAT, HALF, BF16, INT32, INT64, INT8, UINT8, BOOL, FP8, INT4 or FP4",
 )
 MEMBER: Final = Permission(
-    "operations and flags of AnyRT's own",
+    "operations and flags that only AnyRT has",
     "no such member of the enum",
     "use other layers, or a plug-in",
 )
@@ -95,16 +95,16 @@ def judge(network: INetworkDefinition, config: IBuilderConfig) -> None:
         return
     if read_flags().like_tensorrt:
         first = rejected[0]
-        wanted = f"what TensorRT takes: {first.permission.condition}"
+        wanted = f"the condition of TensorRT: {first.permission.condition}"
         raise NotSupportedError("AR905", first.where, first.got, wanted, first.permission.do)
     places = "; ".join(f"{f.where}: {f.got}" for f in rejected[:TOLD])
     more = f"; and {len(rejected) - TOLD} more" if len(rejected) > TOLD else ""
-    text = f"TensorRT would refuse this network: {places}{more}; ANYRT_LIKE_TENSORRT=1 makes it an error here"
+    text = f"TensorRT would reject this network: {places}{more}; with ANYRT_LIKE_TENSORRT=1 this is an error"
     state_of(network).channel.log(Severity.WARNING, text)
 
 
 def uses(network: NetworkState, config: IBuilderConfig) -> Iterator[Found]:
-    """Everything that TensorRT would refuse, in the order of the network."""
+    """Everything that TensorRT would reject, in the order of the network."""
     for tensor in network.inputs if not config.num_optimization_profiles else ():
         if -1 in tensor.shape or tensor.is_shape_tensor:
             yield Found(PROFILE, tensor.name, f"shape {tensor.shape} and no profile")

@@ -35,7 +35,7 @@ from anyrt.ops._record import Attrs, Layer
 from anyrt.ops._scales import Scale
 
 FLOAT, HALF, BF16, INT8 = DataType.FLOAT, DataType.HALF, DataType.BF16, DataType.INT8
-# Layers with attributes for the types that they read and output.
+# Layers with attributes for the types of their inputs and outputs.
 TYPED = frozenset({LayerType.CAST, LayerType.QUANTIZE, LayerType.DEQUANTIZE, LayerType.DYNAMIC_QUANTIZE})
 CODED = frozenset({LayerType.QUANTIZE, LayerType.DEQUANTIZE, LayerType.DYNAMIC_QUANTIZE})
 
@@ -50,8 +50,9 @@ ASKING = (
 
 
 class Precisions:
-    """The types in which the layers of one network compute. `scales`: of tensors, by calibration; `machine`:
-    returns the machine of the build. `held`: a scale in the form of a build, which a refit may change."""
+    """The types in which the layers of one network compute. `scales`: those of tensors, from calibration.
+    `machine`: returns the machine of the build. `held`: converts a scale for the build; a refit may change
+    it."""
 
     def __init__(
         self,
@@ -73,11 +74,11 @@ class Precisions:
 
     @property
     def may_differ(self) -> bool:
-        """Whether a layer may compute in another type than its tensors'."""
+        """Whether a layer may compute in a type other than that of its tensors."""
         return any(map(self._has, ASKING))
 
     def staged(self, layer: LayerState, record: Layer[Attrs], scales: tuple[Scale, ...]) -> Stage | None:
-        """A layer that computes in another type than its tensors'; None where it computes as they are."""
+        """The layer, computed in a type other than that of its tensors; None if it computes in theirs."""
         dtype = self._of(layer, record) if self.may_differ and layer.outputs else None
         if dtype is None:
             return self._with_half_weights(layer, record, scales)
@@ -92,7 +93,7 @@ class Precisions:
     def _with_half_weights(
         self, layer: LayerState, record: Layer[Attrs], scales: tuple[Scale, ...]
     ) -> Stage | None:
-        """A product in float32 whose weights float16 holds, where FP16 allows that; None for all others."""
+        """A float32 product with float16 weights, if FP16 permits that; None for all others."""
         allowed = self._has(BuilderFlag.FP16) and layer.outputs and layer.precision is None
         if not allowed or not self._machine().has_rounding or not fits_half(record, None):
             return None
@@ -103,39 +104,41 @@ class Precisions:
         return Stage(halved, scales, FLOAT)
 
     def _of(self, layer: LayerState, record: Layer[Attrs]) -> DataType | None:
-        """The type to compute in; None for that of the operands."""
-        asked, obey = layer.precision, self._has(BuilderFlag.OBEY_PRECISION_CONSTRAINTS)
-        if asked is not None and (obey or self._has(BuilderFlag.PREFER_PRECISION_CONSTRAINTS)):
+        """The type in which a layer computes; None for that of the operands."""
+        requested, obey = layer.precision, self._has(BuilderFlag.OBEY_PRECISION_CONSTRAINTS)
+        if requested is not None and (obey or self._has(BuilderFlag.PREFER_PRECISION_CONSTRAINTS)):
             if layer.op.layer in TYPED:
                 return None
-            reason = self._against(layer, record, asked)
+            reason = self._against(layer, record, requested)
             if reason == "":
-                return None if _is_of(record, asked) else asked
+                return None if _is_of(record, requested) else requested
             if reason is None:
                 return None
-            self._refuse(layer, asked, reason, obey)
+            self._refuse(layer, requested, reason, obey)
         return self._allowed(layer, record)
 
-    def _against(self, layer: LayerState, record: Layer[Attrs], asked: DataType) -> str | None:
-        """Why a layer cannot compute in a type; None where it computes with no floats at all."""
-        if asked is INT8 and takes(layer.op, record, FLOAT) is not None:
+    def _against(self, layer: LayerState, record: Layer[Attrs], requested: DataType) -> str | None:
+        """Why a layer cannot compute in a type, "" if it can; None if it does not compute floats."""
+        if requested is INT8 and takes(layer.op, record, FLOAT) is not None:
             if layer.op.attrs not in PRODUCTS or takes_codes(record) is None:
-                return "it is no product of a float32 tensor and constant weights"
-            return "" if self._step(layer, record) else f"{self._tensor(layer, record)} has no range"
-        fits = takes(layer.op, record, asked)
+                return "it is not a product of a float32 tensor and constant weights"
+            return "" if self._step(layer, record) else f"{self._tensor(layer, record)} has no dynamic range"
+        fits = takes(layer.op, record, requested)
         if fits is None:
             return None
-        return "" if fits and is_float(asked) else f"it does not take operands of {short_name(asked)}"
+        return (
+            "" if fits and is_float(requested) else f"it does not support operands of {short_name(requested)}"
+        )
 
-    def _refuse(self, layer: LayerState, asked: DataType, reason: str, obey: bool) -> None:
-        got = f"precision {short_name(asked)}, but {reason}"
+    def _refuse(self, layer: LayerState, requested: DataType, reason: str, obey: bool) -> None:
+        got = f"precision {short_name(requested)}, but {reason}"
         if obey:
             do = "set the dynamic range of the tensor, or call layer.reset_precision()"
             raise ArgumentError("AR333", layer.place, got, "a supported precision", do)
         self._network.channel.log(Severity.WARNING, f"{layer.place}: {got}")
 
     def _allowed(self, layer: LayerState, record: Layer[Attrs]) -> DataType | None:
-        """The type that flags allow and that pays."""
+        """The type that the flags permit and that is faster."""
         if layer.op.attrs not in PRODUCTS or any(v and v.dtype is not FLOAT for v in record.inputs):
             return None
         if self._has(BuilderFlag.INT8) and self._step(layer, record):
@@ -148,7 +151,7 @@ class Precisions:
         return None
 
     def _step(self, layer: LayerState, record: Layer[Attrs]) -> tuple[int, Scale] | None:
-        """The operand that may be codes, and its scale."""
+        """The operand that may be quantized, and its scale."""
         at = takes_codes(record)
         tensor = None if at is None else layer.inputs[at]
         if at is None or tensor is None:
@@ -170,7 +173,7 @@ class Precisions:
         many = Counter(self.chosen.values())
         each = ", ".join(f"{n} in {short_name(dtype)}" for dtype, n in many.most_common())
         self._network.channel.log(
-            Severity.INFO, f"{counted(len(self.chosen), 'layer')} compute otherwise than in float32: {each}"
+            Severity.INFO, f"{counted(len(self.chosen), 'layer')} do not compute in float32: {each}"
         )
 
 
@@ -179,12 +182,12 @@ def _is_of(record: Layer[Attrs], dtype: DataType) -> bool:
 
 
 def is_coded(network: NetworkState) -> bool:
-    """Whether a network names its codes itself, by layers that make and read them."""
+    """Whether a network is explicitly quantized: it has Quantize or Dequantize layers."""
     return any(layer.op.layer in CODED for layer in network.layers)
 
 
 def readers(view: NetworkView, expansion: Expansion) -> list[TensorView]:
-    """The tensors whose range products want to know."""
+    """The tensors whose dynamic range a product needs."""
     tensors: dict[TensorView, None] = {}
     for layer in view.layers:
         if layer.op.attrs in PRODUCTS:

@@ -61,7 +61,7 @@ class IOptimizationProfile(Fixed):
 
     @property
     def extra_memory_target(self) -> float:
-        """Kept: how much memory beyond need, from 0 to 1, the profile may take; it takes what it needs."""
+        """Kept: the additional memory that the profile may use, 0 to 1; it uses none."""
         return self._extra_memory_target
 
     @extra_memory_target.setter

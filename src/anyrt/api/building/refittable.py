@@ -1,8 +1,8 @@
-"""Which weights of a network its engine may be given again, and under which names.
+"""The refittable weights of a network, and their names.
 
-With REFIT all that layers hold, with REFIT_INDIVIDUAL those that were marked. What a layer needs to know
-while it is built, as the exponent of a power or the scales of a resize, stays as it is; so do constants that
-an importer of ONNX models adds by itself, and short ones of whole numbers, which are sizes and positions.
+With REFIT these are all weights of layers, with REFIT_INDIVIDUAL the marked ones. Values that the builder
+must know, such as the exponent of a power or the scales of a resize, are fixed. So are constants that an
+importer of ONNX models adds, and short integer constants, which are sizes and positions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from anyrt.plan.refit import RANGE, WeightsRecord
 from anyrt.prims._check import VALUE_LIMIT
 from anyrt.prims.const import Blob, Const, Origin
 
-# The attributes of layers that are weights with a role; a power has none.
+# The attributes of layers that are weights with a role; a power has no role.
 ROLES: Final = {
     "kernel": WeightsRole.KERNEL,
     "bias": WeightsRole.BIAS,
@@ -37,15 +37,15 @@ Key = tuple[object, ...]
 
 
 def default_name(layer: LayerState, attribute: str) -> str:
-    """The name of weights that were given none: "conv1 KERNEL"; "" where the attribute is no weights."""
+    """The default name of weights: "conv1 KERNEL"; "" if the attribute holds no weights."""
     role, weights = ROLES.get(attribute), layer.attributes.get(attribute)
     held = role is not None and isinstance(weights, Weights) and weights.size
     return f"{layer.name} {role.name}" if held and role is not None else ""
 
 
 def refit_kind(flags: int) -> RefitKind | None:
-    """What builder flags ask for; None where weights stay. A plan that is stripped and says no more takes the
-    weights of its build alone."""
+    """The kind of refit that the builder flags request; None for fixed weights. STRIP_PLAN alone permits only
+    a refit with the weights of the build."""
     on = {flag for flag in BuilderFlag if flags >> int(flag) & 1}
     strips, free = (
         BuilderFlag.STRIP_PLAN in on,
@@ -56,8 +56,8 @@ def refit_kind(flags: int) -> RefitKind | None:
 
 @dataclass(slots=True)
 class Refittable:
-    """The weights of `network` as constants. `fixed`: those that layers had to know; where one was added, all
-    is described again, until there is none."""
+    """The weights of `network` as constants. `fixed`: those whose values layers had to know; whenever one is
+    added, all layers are described again."""
 
     network: NetworkState
     kind: RefitKind
@@ -66,7 +66,7 @@ class Refittable:
     constants: dict[Key, tuple[Blob, list[tuple[str, str]], str]] = field(default_factory=dict)
 
     def blob(self, layer: LayerState, attribute: str, weights: Weights) -> Blob | None:
-        """The constant that weights of a layer are, None where they stay as they are."""
+        """The constant for weights of a layer; None if they are fixed."""
         name = self.network.weight_names.get(weights.address, "") if weights.size else ""
         if not self._allows(layer, attribute, weights, name):
             return None
@@ -83,7 +83,7 @@ class Refittable:
         return blob
 
     def scale(self, tensor: TensorState, scale: float) -> Scale:
-        """What a step of an int8 tensor is worth: a constant that a refit may change, where it may be any."""
+        """The scale of an int8 tensor; a constant that a refit may change, if it is refittable."""
         key: Key = (tensor, RANGE)
         if not self.kind.is_free or self.kind.is_stripped or self.marked_only or key in self.fixed:
             return scale
@@ -102,7 +102,7 @@ class Refittable:
         return not short and (bool(name) or not layer.is_imported)
 
     def begin(self) -> None:
-        """Describe the network anew."""
+        """Begin to describe the network again."""
         self.constants.clear()
 
     def records(self) -> tuple[tuple[Blob, WeightsRecord], ...]:

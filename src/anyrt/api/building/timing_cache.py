@@ -1,7 +1,7 @@
 """Timing caches: measurements of kernels, reused between builds (compiler/tune.py measures).
 
-A key identifies a kernel with its sizes, threads and machine, a tactic an implementation of it; the build
-report shows the measured tactics. A kernel with an unknown tactic is measured again.
+A key identifies a kernel with its sizes, threads and machine; a tactic identifies an implementation of it.
+The build report shows the measured tactics. A kernel with an unknown tactic is measured again.
 
 >>> cache = ITimingCache()
 >>> key = TimingCacheKey.parse("k1")
@@ -29,7 +29,7 @@ MAX_BYTES = 1 << 28
 
 @fold
 class TimingCacheKey(Fixed):
-    """The name of a kernel where it was measured."""
+    """The identity of a measured kernel."""
 
     __slots__ = ("__weakref__", "_text")
 
@@ -59,7 +59,7 @@ class TimingCacheKey(Fixed):
 @fold
 @dataclass(slots=True, weakref_slot=True)
 class TimingCacheValue(Fixed):
-    """The tuning that was best, as a hash, and its time in milliseconds."""
+    """The hash of the fastest tactic, and its time in milliseconds."""
 
     tacticHash: int
     timingMSec: float
@@ -97,16 +97,16 @@ class ITimingCache(Fixed):
         return True
 
     def reset(self) -> bool:
-        """Forget everything."""
+        """Remove all entries."""
         self._entries.clear()
         return True
 
     def queryKeys(self) -> list[TimingCacheKey]:
-        """Every key."""
+        """All keys."""
         return [TimingCacheKey(text) for text in self._entries]
 
     def query(self, key: TimingCacheKey) -> TimingCacheValue | None:
-        """What is known for `key`; None when nothing is."""
+        """The entry for `key`; None if there is none."""
         entry = self._entries.get(str(key))
         return None if entry is None else TimingCacheValue(*entry)
 
@@ -119,28 +119,36 @@ class ITimingCache(Fixed):
 
 
 def entries_of(cache: ITimingCache) -> dict[str, tuple[int, float]]:
-    """What a cache holds, to read and to add to."""
+    """The entries of a cache, which the caller may extend."""
     return cache._entries
 
 
 def read(data: bytes) -> dict[str, tuple[int, float]]:
-    """The entries that `serialize` wrote; PlanError for anything else."""
+    """The entries in the bytes of `serialize`; PlanError for anything else."""
     if not data.startswith(MAGIC):
         raise PlanError(
             "AR606",
             "timing cache",
-            "other bytes",
-            "what ITimingCache.serialize gave",
-            'make an empty one of b""',
+            "bytes of another format",
+            "the bytes of ITimingCache.serialize",
+            'create an empty cache from b""',
         )
     if len(data) > MAX_BYTES:
         raise PlanError(
-            "AR604", "timing cache", f"{len(data)} bytes", f"at most {MAX_BYTES}", 'make an empty one of b""'
+            "AR604",
+            "timing cache",
+            f"{len(data)} bytes",
+            f"at most {MAX_BYTES} bytes",
+            'create an empty cache from b""',
         )
     try:
         loaded = json.loads(data[len(MAGIC) :])
         return {str(k): (int(tactic), float(ms)) for k, (tactic, ms) in loaded.items()}
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise PlanError(
-            "AR605", "timing cache", str(error), "keys with a number and a time", 'make an empty one of b""'
+            "AR605",
+            "timing cache",
+            str(error),
+            "keys with a number and a time",
+            'create an empty cache from b""',
         ) from None

@@ -25,7 +25,7 @@ from anyrt.prims.const import Param
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What builds the engine that shows tensors, in their order, and its inputs."""
+    """The request for the engine that outputs the tensors, the tensors in their order, and the inputs."""
 
     tensors: tuple[TensorState, ...]
     inputs: tuple[Binding, ...]
@@ -40,9 +40,9 @@ def watch(
     most: bool,
     some: bool,
 ) -> Watched:
-    """The tensors of `network` that products read, but for those with a range and those inside of loops and
-    branches. Inputs have the shapes that `profile` calls optimal; `batch`: the size of open first axes where
-    there is none."""
+    """The tensors of `network` that products read, except those with a range and those inside loops and
+    branches. Inputs have the optimum shapes of `profile`; without one, dynamic first dimensions have the size
+    `batch`."""
     view = view_of(network)
     ranges = profiles_of(view, [_fixed(view, profile, batch)])
     expansion = Expansion(limits_of(view, ranges), all_values=False)
@@ -70,7 +70,7 @@ def watch(
 
 
 def _fixed(view: NetworkView, profile: IOptimizationProfile | None, batch: int) -> IOptimizationProfile:
-    """A profile of the optimum alone."""
+    """A profile whose shapes are all the optimum of `profile`."""
     optimum = IOptimizationProfile()
     for tensor in view.inputs:
         name, shape = tensor.name, tensor.shape
@@ -98,5 +98,5 @@ def _sized(graph: Graph, ranges: tuple[Range, ...]) -> Graph:
 
 
 def _is_inside(value: Value, inputs: set[Value]) -> bool:
-    """Whether a tensor is one of a loop or a branch."""
+    """Whether a tensor is inside a loop or a branch."""
     return any(isinstance(v.op, Param) and v not in inputs for v in walk([value]))

@@ -1,1 +1,1 @@
-"""Layer classes, `add_*` methods and docstrings, made from the operators' records."""
+"""Layer classes, `add_*` methods and docstrings, derived from the operators' records."""

@@ -1,4 +1,4 @@
-"""Arguments of the methods that are derived from records: bound to a signature, and tensors of one network.
+"""Arguments of derived methods: binds them to a signature, and checks that tensors belong to the network.
 
 >>> bound("add_it", inspect.signature(lambda x, n=2: None), (1,), {})
 {'x': 1, 'n': 2}
@@ -16,7 +16,7 @@ from anyrt.core.errors import ArgumentError, GraphError
 
 
 class _Required:
-    """Stands for the default of a parameter that must be given though it comes after ones that need not."""
+    """The default of a required parameter that follows optional ones."""
 
     def __repr__(self) -> str:
         return "<required>"
@@ -51,7 +51,7 @@ def _incompatible(name: str, why: str, signature: inspect.Signature, owner: str)
 
 
 def tensor(method: str, name: str, x: object, network: NetworkState) -> ITensor:
-    """`x`, which must be a tensor of the network."""
+    """`x`, checked to be a tensor of the network."""
     if not isinstance(x, ITensor):
         raise no_tensor(f"{method}: {name}", x)
     if state_of(x).network is not network:

@@ -1,7 +1,7 @@
-"""Attributes in their two forms: the user's, and the operator's.
+"""Converts attributes between the user's form and that of the operator.
 
-A layer keeps the middle form: plain values and tuples, but `Weights` where the operator has a `Blob`, so that
-an array may be edited until the build.
+A layer keeps a form in between: plain values and tuples, and `Weights` where the operator has a `Blob`, so
+that an array may be edited until the build.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from anyrt.core.trt_enum import TrtEnum
 from anyrt.ops._record import AttrSpec, Kind
 from anyrt.prims.const import Blob
 
-# What an attribute is.
+# The type of an attribute.
 ANNOTATIONS: dict[Kind, str] = {
     Kind.INT: "int",
     Kind.FLOAT: "float",
@@ -30,7 +30,7 @@ ANNOTATIONS: dict[Kind, str] = {
 }
 
 
-# What may be given for it, where that is more.
+# The accepted types, if there are more.
 GIVEN: dict[Kind, str] = {
     Kind.DIMS: "Dims | Sequence[int]",
     Kind.PERMUTATION: "Permutation | Sequence[int]",
@@ -40,18 +40,18 @@ GIVEN: dict[Kind, str] = {
 
 
 def annotation(spec: AttrSpec) -> str:
-    """The type of the attribute as pages and messages name it."""
+    """The type of the attribute, for pages and messages."""
     return spec.enum.__name__ if spec.enum else ANNOTATIONS[spec.kind]
 
 
 def accepted(spec: AttrSpec) -> str:
-    """The types that can be given for the attribute, as signatures show them."""
+    """The types that the attribute accepts, for signatures."""
     types = GIVEN.get(spec.kind, annotation(spec))
     return f"{types} | None" if spec.optional else types
 
 
 def take(spec: AttrSpec, x: object, where: str) -> object:  # noqa: C901  # one case for each kind
-    """What the user gave, checked and in the layer's form; TypeError where the types do not fit."""
+    """The user's value, checked and in the layer's form; TypeError for a wrong type."""
     if x is None and spec.optional:
         return None
     match spec.kind:
@@ -64,7 +64,7 @@ def take(spec: AttrSpec, x: object, where: str) -> object:  # noqa: C901  # one 
         case Kind.FLOAT:
             return number(x, where)
         case Kind.NUMBER:
-            if isinstance(x, list | tuple) and len(x) == 1:  # as TensorRT takes it
+            if isinstance(x, list | tuple) and len(x) == 1:  # as in TensorRT
                 x = x[0]
             return int(x) if isinstance(x, int | np.integer) else number(x, where)
         case Kind.BOOL:

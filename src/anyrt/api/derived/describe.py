@@ -21,7 +21,7 @@ from anyrt.prims.const import Blob
 
 WIDTH = 98
 ANSWER = (
-    "Returns the new {cls}. Shape and type of its output are known immediately. Raises AR403 for a tensor"
+    "Returns the new {cls}. The shape and type of its output are known immediately. Raises AR403 for a tensor"
     " of a different network, and TypeError (AR311) for an argument of a wrong class."
 )
 HOSTS = {"": "network", "ILoop": "loop", "IIfConditional": "conditional"}
@@ -71,7 +71,7 @@ def attribute_text(op: AnyOp, spec: AttrSpec) -> str:
 
 
 def default(op: AnyOp, spec: AttrSpec) -> str:
-    """The value that an attribute has at first."""
+    """The default of an attribute."""
     value = op.attrs.__dataclass_fields__[spec.name].default
     match value:
         case Blob():
@@ -95,7 +95,7 @@ def _default_text(op: AnyOp, spec: AttrSpec) -> str:
 
 
 def notes(spec: AttrSpec) -> str:
-    """What else is to be known of an attribute, in brackets."""
+    """Remarks on an attribute, in brackets."""
     remarks = ["read only"] if spec.read_only else []
     remarks += [f"assigning it clears {', '.join(f'`{n}`' for n in spec.clears)}"] if spec.clears else []
     remarks += [f"assigning it sets {' and '.join(f'`{n}`' for n in spec.sets)}"] if spec.sets else []
@@ -109,7 +109,7 @@ def notes(spec: AttrSpec) -> str:
 
 
 def operand_notes(op: AnyOp, x: Input) -> str:
-    """What else is to be known of an operand."""
+    """Remarks on an operand."""
     variadic = op.methods[0].variadic
     setters = [f"`{s.name}`" for s in op.setters if x.name in dict(s.params).values()]
     way = " or ".join(setters) or ("a property" if x.is_property else "`set_input`")
@@ -130,7 +130,7 @@ def operand_notes(op: AnyOp, x: Input) -> str:
 
 
 def wrapped(text: str, indent: str = "") -> str:
-    """`text` in lines, all but the first one indented; textwrap takes ten times as long, at each start."""
+    """`text` in lines, all except the first one indented; textwrap takes ten times as long, at each start."""
     lines, line = [], ""
     for word in text.split():
         if line and len(line) + len(word) >= WIDTH:
@@ -152,7 +152,7 @@ def operand_text(op: AnyOp, x: Input) -> str:
 
 
 def _later(op: AnyOp, method: Method) -> Iterator[str]:
-    """What is set on the layer, not given to the method."""
+    """The attributes and inputs that are set on the layer instead of passed to the method."""
     passed = {dict(method.renamed).get(p, p) for p in method.params}
     names = [s.name for s in op.specs() if s.name not in passed and not s.read_only]
     names += [x.name for x in op.inputs if x.is_property]

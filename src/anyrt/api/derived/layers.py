@@ -28,13 +28,13 @@ from anyrt.ir.graph import Value
 from anyrt.ops import ALL_OPS, BORDERS, OPS
 from anyrt.ops._record import AnyOp, Attrs, AttrSpec, Input, Layer, Query, Scope
 
-# Attributes of weak typing, which TensorRT refuses on strongly typed networks.
+# Attributes of weak typing, which TensorRT rejects on strongly typed networks.
 WEAK_ONLY = frozenset({"compute_precision"})
 
 
 @cache
 def layer_class(name: str) -> type[ILayer]:
-    """The class of that name, also of one that was removed; AttributeError when no operator has it."""
+    """The class of that name, current or removed; AttributeError if no operator has it."""
     for op in ALL_OPS:
         if op.scope is None and op.cls == name:
             answers = {q.name: _answer(q) for q in op.queries}
@@ -49,7 +49,7 @@ def layer_class(name: str) -> type[ILayer]:
 
 
 def found_class(name: str) -> type:
-    """The class of that name in TensorRT today, of layers or of border layers of loops and conditionals."""
+    """The current class of that name, of layers or of boundary layers of loops and conditionals."""
     if name not in layer_class_names():
         raise lookup_error("anyrt", name)
     plain = {**PARTS, **{c.__name__: c for c in BORDER_CLASSES.values()}}
@@ -61,7 +61,7 @@ def found_class(name: str) -> type:
 
 @cache
 def scope_class(name: str) -> type[Between]:
-    """The class of that name for border layers; AttributeError if no operator has it."""
+    """The class of that name for boundary layers; AttributeError if no operator has it."""
     for op in OPS.values():
         if op.scope is not None and op.scope.cls == name:
             passed = {n: _passed_on(x) for n, x in _attributes(op).items()}
@@ -74,7 +74,7 @@ def scope_class(name: str) -> type[Between]:
 
 
 def enter(entry: ILayer) -> Between:
-    """What the add method of a layer in a scope returns; the layer behind it becomes part of the network."""
+    """The object that the add method of a layer in a scope returns; adds its layer to the network."""
     state = state_of(entry)
     op, network = state.op, state.network
     assert op.scope is not None, f"{op.cls} has no scope"
@@ -89,7 +89,7 @@ def enter(entry: ILayer) -> Between:
 
 @cache
 def _exit(op: AnyOp) -> AnyOp:
-    """The operator of the layer that passes on the result of `op`."""
+    """The operator of the layer that returns the result of `op` from the scope."""
     assert op.scope is not None, f"{op.cls} has no scope"
     inputs = (Input("input", frozenset(DataType)),)
     layer, cls = op.scope.exit, op.scope.exit_cls
@@ -101,7 +101,7 @@ def _pass_on(layer: Layer[Attrs]) -> tuple[Value, ...]:
 
 
 def layer_class_names() -> list[str]:
-    """Every name that `found_class` takes."""
+    """All names for `found_class`."""
     scopes = [op.scope for op in OPS.values() if op.scope is not None]
     around = {n for s in scopes for n in (s.cls, s.boundary, s.exit_cls)}
     around |= {*PARTS, *(c.__name__ for c in BORDER_CLASSES.values())}
@@ -109,7 +109,7 @@ def layer_class_names() -> list[str]:
 
 
 def _new(name: str, body: dict[str, object], base: type[ILayer] = ILayer) -> type[ILayer]:
-    # No slots of their own: all layer classes have one layout, so that `layer.__class__ = X` is allowed.
+    # No additional slots: all layer classes have one layout, so that `layer.__class__ = X` is possible.
     kind = type(name, (base,), {"__module__": "anyrt", "__slots__": (), **body})
     if name in REMOVED:
         mark_absences(kind)
@@ -124,11 +124,11 @@ def _boundary_class(op: AnyOp, scope: Scope, name: str) -> type[ILayer]:
     def get(self: ILayer) -> object:
         return state_of(self).scope
 
-    return _new(name, {**body, scope.attribute: property(get, doc=f"the {scope.cls} that it belongs to")})
+    return _new(name, {**body, scope.attribute: property(get, doc=f"the {scope.cls} of the layer")})
 
 
 def _attributes(op: AnyOp) -> dict[str, property]:
-    """Properties of a layer for attributes, and for operands that have one."""
+    """The properties of a layer for its attributes, and for operands with a property."""
     operands = {x.name: _operand(op, i) for i, x in enumerate(op.inputs) if x.is_property}
     return {**{s.name: _property(op, s) for s in op.specs()}, **operands}
 
@@ -149,11 +149,11 @@ def _operand(op: AnyOp, index: int) -> property:
     def assign(self: ILayer, tensor: ITensor) -> None:
         self.set_input(index, tensor)
 
-    return property(get, assign, doc=f"{operand_text(op, op.inputs[index])}; ITensor, at first None")
+    return property(get, assign, doc=f"{operand_text(op, op.inputs[index])}; ITensor, default: None")
 
 
 def _passed_on(of_layer: property) -> property:
-    """The property of a layer, for the layers at both ends of a part."""
+    """The property of a layer, for the boundary layers of a scope."""
 
     def get(self: Between) -> object:
         return of_layer.__get__(self._entry)
@@ -165,7 +165,7 @@ def _passed_on(of_layer: property) -> property:
 
 
 def _check_kind(layer: LayerState, spec: AttrSpec) -> None:
-    """WrongName where a program gave the layer a class that is not that of its kind."""
+    """Raise WrongName if a program assigned a class of another kind to the layer."""
     if not spec.sets and spec.name not in layer.attributes:
         wanted = f"an attribute of {layer.op.owner}, the class of the layer"
         raise WrongName("AR313", layer.place, repr(spec.name), wanted, "keep the class of the layer")
@@ -191,7 +191,7 @@ def _property(op: AnyOp, spec: AttrSpec) -> property:
     def assign(self: ILayer, value: object) -> None:
         state = state_of(self)
         _check_kind(state, spec)
-        given = take(spec, value, f"{state.op.owner}.{spec.name}")
+        converted = take(spec, value, f"{state.op.owner}.{spec.name}")
         if spec.name in WEAK_ONLY:
             state.refuse_when_strong(spec.name)
         locked = spec.locked_by
@@ -203,7 +203,7 @@ def _property(op: AnyOp, spec: AttrSpec) -> property:
                 "set the attribute before the input, or use the input only",
             )
             raise ArgumentError("AR310", state.place, got, wanted, do)
-        state.attributes.update(dict.fromkeys(spec.sets or (spec.name,), given))
+        state.attributes.update(dict.fromkeys(spec.sets or (spec.name,), converted))
         self._give_outputs()
         if spec.drops is not None:
             state.drop(spec.drops)

@@ -22,13 +22,13 @@ from anyrt.core.errors import GraphError
 from anyrt.ops import OPS
 from anyrt.ops._record import AnyOp, AttrSpec, Method
 
-Adder = Callable[..., Any]  # Any: the signature is the method's own, see __signature__
+Adder = Callable[..., Any]  # Any: the method has its own signature, see __signature__
 EMPTY = inspect.Parameter.empty
 
 
 def add_methods(ops: Iterable[AnyOp] = tuple(OPS.values())) -> dict[str, Adder]:
-    """Every method that adds a layer, of `ops`, to a network; those of layers at the borders of a part of it
-    are methods of that part."""
+    """The methods that add layers of `ops` to a network; those for boundary layers of a loop or conditional
+    are methods of that."""
     return {m.name: _adder(op, m) for op in ops for m in op.methods}
 
 
@@ -39,12 +39,12 @@ def _adder(op: AnyOp, method: Method) -> Adder:
 
     def add(
         self: Any, *args: object, **named: object
-    ) -> ILayer | Between:  # Any: the network, or part of it, whose class this becomes a part of
+    ) -> ILayer | Between:  # Any: the network, or the loop or conditional, of whose class this is a method
         network = state_of(self).network if op.within else state_of(self)
-        given = bound(method.name, signature, args, named)
-        tensors = _operands(op, method, given, network)
+        arguments = bound(method.name, signature, args, named)
+        tensors = _operands(op, method, arguments, network)
         attributes = _defaults(op) | dict(method.fixed)
-        for name, value in given.items():
+        for name, value in arguments.items():
             spec = specs.get(renamed.get(name, name))
             if spec is not None and name not in _operand_names(op, method):
                 attributes[spec.name] = take(spec, value, f"{method.name}: {name}")
@@ -90,19 +90,21 @@ def _operand_names(op: AnyOp, method: Method) -> dict[str, str]:
 
 
 def _operands(
-    op: AnyOp, method: Method, given: Mapping[str, object], network: NetworkState
+    op: AnyOp, method: Method, arguments: Mapping[str, object], network: NetworkState
 ) -> tuple[TensorState, ...]:
     if method.variadic:
-        listed = given[method.params[0]]
+        listed = arguments[method.params[0]]
         if not isinstance(listed, list | tuple):
             where = f"{method.name}: {method.params[0]}"
             raise wrong_type(where, listed, "a list of ITensor", "write [tensor, ...]")
         if not listed:
-            raise GraphError("AR406", method.name, "an empty list", "at least one tensor", "list the tensors")
-        found = [(method.params[0], x) for x in listed]
+            raise GraphError(
+                "AR406", method.name, "an empty list", "at least one tensor", "pass the tensors as a list"
+            )
+        operands = [(method.params[0], x) for x in listed]
     else:
-        found = [(name, given[name]) for name in _operand_names(op, method)]
-    return tuple(state_of(tensor(method.name, name, x, network)) for name, x in found)
+        operands = [(name, arguments[name]) for name in _operand_names(op, method)]
+    return tuple(state_of(tensor(method.name, name, x, network)) for name, x in operands)
 
 
 def _defaults(op: AnyOp) -> dict[str, object]:

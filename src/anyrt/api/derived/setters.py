@@ -21,7 +21,7 @@ from anyrt.ops._record import AnyOp, Setter
 
 
 def setters(op: AnyOp) -> dict[str, Callable[..., None]]:
-    """The methods by name."""
+    """The setters of an operator, by name."""
     return {s.name: _setter(op, s) for s in op.setters}
 
 
@@ -31,10 +31,10 @@ def _setter(op: AnyOp, setter: Setter) -> Callable[..., None]:
     signature = _signature(op, setter)
 
     def assign(self: ILayer, *args: object, **named: object) -> None:
-        given, state = bound(setter.name, signature, args, named, "layer"), state_of(self)
+        arguments, state = bound(setter.name, signature, args, named, "layer"), state_of(self)
         inputs, attributes = {}, {}
         for parameter, name in setter.params:
-            x, where = given[parameter], f"{setter.name}: {parameter}"
+            x, where = arguments[parameter], f"{setter.name}: {parameter}"
             if name in operands:
                 inputs[operands[name]] = tensor(setter.name, parameter, x, state.network)
             else:

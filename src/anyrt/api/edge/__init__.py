@@ -1,1 +1,1 @@
-"""Common parts of all public objects: quiet results, slots, one-line text, missing names."""
+"""Common parts of all public objects: quiet results, slots, one-line texts, missing names."""

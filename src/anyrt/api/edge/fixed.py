@@ -22,8 +22,8 @@ from anyrt.core.trt_enum import named_as_in_pybind, no_attribute
 
 @named_as_in_pybind
 class Listed(type):
-    """The class of public classes: `dir` shows no private names of ours, but those of classes that programs
-    derive, of a class as of its objects."""
+    """The metaclass of public classes: `dir` of a class or object omits private names of AnyRT, but not those
+    of subclasses in programs."""
 
     def __dir__(cls) -> list[str]:
         return listed(cls, type.__dir__(cls))
@@ -31,17 +31,17 @@ class Listed(type):
 
 @named_as_in_pybind
 class ListedABC(Listed, ABCMeta):
-    """The same for classes that Python's abstract classes are bases of."""
+    """The same for classes with abstract base classes of Python."""
 
 
 class Absent:
-    """Base of placeholders in a class for names that it lacks."""
+    """Base of placeholders in a class for missing names."""
 
     __slots__ = ()
 
 
 def listed(kind: type, names: Iterable[str]) -> list[str]:
-    """Those of the names that classes of ours, which `kind` derives from, do not hide, and that exist."""
+    """The names that exist and are not private names of the AnyRT classes from which `kind` derives."""
     ours = [base for base in kind.__mro__ if base.__module__.split(".")[0] == "anyrt"]
     hidden = {name for base in ours for name in vars(base) if name[0] == "_" != name[1:2]}
     return [n for n in names if n not in hidden and not isinstance(getattr_static(kind, n, None), Absent)]
@@ -50,17 +50,17 @@ def listed(kind: type, names: Iterable[str]) -> list[str]:
 class Fixed(metaclass=Listed):
     """Base of public objects: slots reject undeclared attributes, with the nearest name.
 
-    A subclass that users write has a `__dict__`, and with it attributes of its own.
+    A subclass in a program has a `__dict__`, and with it its own attributes.
     """
 
     __slots__ = ()
 
-    if not TYPE_CHECKING:  # which finds misspelt names by itself
+    if not TYPE_CHECKING:  # Python suggests names itself
 
         def __getattr__(self, name: str) -> object:
             kind = type(self)
             if getattr_static(kind, name, None) is not None:
-                return object.__getattribute__(self, name)  # raises the attribute's own exception
+                return object.__getattribute__(self, name)  # raises the exception of the attribute
             raise AttributeError(no_attribute(f"{kind.__name__!r} object", name, _public(kind)))
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -69,7 +69,7 @@ class Fixed(metaclass=Listed):
         except AttributeError:
             kind = type(self)
             if _can_be_set(getattr_static(kind, name, None)):
-                raise  # the setter's own
+                raise  # an exception of the setter
             raise _mistake(kind, name) from None
 
 

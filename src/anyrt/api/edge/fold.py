@@ -1,4 +1,4 @@
-"""Public classes without the helper classes that they are made of, which `help` would show before all else.
+"""Public classes without their helper base classes, which `help` would list first.
 
 >>> class Greets:
 ...     def greet(self) -> str: return "hello"
@@ -21,14 +21,14 @@ from anyrt.api.edge.fixed import Listed, listed
 API = __version__.rsplit(".", 1)[0]
 T = TypeVar("T")
 
-# What a class gets anew when it is made.
+# Attributes that every new class gets.
 MADE = ("__dict__", "__weakref__", "__slots__", "_abc_impl")
 
 
 def fold(cls: type[T]) -> type[T]:
-    """The class again, with all that its helper bases have: those of this package that are not folded.
+    """A copy of the class with all members of its helper bases: those of this package that are not folded.
 
-    Checkers go on seeing the bases. Methods must not use `super()`, which knows the class that was."""
+    Type checkers still see the bases. Methods must not use `super()`, which refers to the original class."""
     helpers = [base for base in cls.__mro__[1:] if _is_helper(base)]
     body: dict[str, object] = {}
     slots: dict[str, None] = {}
@@ -39,7 +39,7 @@ def fold(cls: type[T]) -> type[T]:
         slots |= declared
     body["_is_folded"] = True
     body["__reduce_ex__"] = _refuse_to_copy
-    if not any("_is_folded" in vars(base) for base in cls.__mro__[1:]):  # that one has it
+    if not any("_is_folded" in vars(base) for base in cls.__mro__[1:]):  # a base has it
         body.setdefault("__dir__", public_names)
     body["__doc__"] = f"{cleandoc(cls.__doc__ or '')}\n\nAs in TensorRT {API}."
     if "__slots__" in vars(cls):
@@ -56,7 +56,7 @@ def _is_helper(base: type) -> bool:
 
 
 def public_names(instance: object) -> list[str]:
-    """The names in `dir` of an object (api/edge/fixed.py): those that can be read."""
+    """The names in `dir` of an object (api/edge/fixed.py): the readable ones."""
     kind = type(instance)
     return [n for n in listed(kind, object.__dir__(instance)) if not _is_write_only(kind, n)]
 
@@ -67,5 +67,5 @@ def _is_write_only(kind: type, name: str) -> bool:
 
 
 def _refuse_to_copy(instance: object, protocol: SupportsIndex) -> NoReturn:
-    """TensorRT's objects refer to native objects: they can be neither copied nor pickled."""
+    """Reject copies and pickling, as TensorRT does, whose objects refer to native objects."""
     raise TypeError(f"cannot pickle 'anyrt.{type(instance).__name__}' object")

@@ -13,8 +13,10 @@ from anyrt.core.enums import DataType, Severity
 from anyrt.core.errors import DTypeError
 from anyrt.core.trt_enum import TrtEnum
 
-FAILED = "None is what a call that failed gives: the log says why"
-PLACES: dict[type[TrtEnum], str] = {Severity: "Logger"}  # where users find what is no name of the module
+FAILED = "a call that returned None failed: the log has the reason"
+PLACES: dict[type[TrtEnum], str] = {
+    Severity: "Logger"
+}  # the public places of types that are not names of the module
 
 
 def article(name: str) -> str:

@@ -1,12 +1,12 @@
-"""The classes that users derive from, so that we can call them back: loggers, recorders, allocators, streams.
+"""The base classes of users' callbacks: loggers, error recorders, allocators, streams.
 
     class Quiet(trt.ILogger):
         def __init__(self):
-            trt.ILogger.__init__(self)          # must be called, else making the object is a TypeError
+            trt.ILogger.__init__(self)          # without this call, creating the object is a TypeError
         def log(self, severity, msg):
             ...
 
-An exception in a callback is printed to stderr and goes no further.
+An exception in a callback is printed to stderr and does not propagate.
 """
 
 from __future__ import annotations
@@ -40,27 +40,27 @@ Ts = TypeVarTuple("Ts")
 
 
 def tried(callback: Callable[[*Ts], R], *args: *Ts) -> tuple[R | None, Exception | None]:
-    """The result of user code, and the exception that it raised instead; KeyboardInterrupt passes."""
+    """The result of user code, or the exception that it raised; KeyboardInterrupt propagates."""
     try:
         return callback(*args), None
-    except Exception as error:  # whatever a program's own code raises
+    except Exception as error:  # user code may raise anything
         return None, error
 
 
 def call_user(default: R, callback: Callable[[*Ts], R], *args: *Ts) -> R:
     """The result of user code, or `default` after printing its exception: the caller continues."""
-    answer, error = tried(callback, *args)
+    result, error = tried(callback, *args)
     if error is not None:
         traceback.print_exception(error, file=sys.stderr)
         return default
-    return answer  # type: ignore[return-value]  # None only where that is the answer
+    return result  # type: ignore[return-value]  # None only if the callback returned it
 
 
 @named_as_in_pybind
 class InterfaceType(Listed):
-    """Refuses an object whose class overrides `__init__` without calling the base."""
+    """Rejects an object whose class overrides `__init__` without calling that of the base."""
 
-    if not TYPE_CHECKING:  # else checkers would not look at the `__init__` of the class itself
+    if not TYPE_CHECKING:  # otherwise type checkers would ignore the `__init__` of the class itself
 
         def __call__(cls, *args: object, **kwargs: object) -> object:
             instance = type.__call__(cls, *args, **kwargs)
@@ -76,14 +76,15 @@ class InterfaceType(Listed):
 
 
 def _is_ours(base: type) -> bool:
-    """Whether a class is one that programs derive theirs from."""
+    """Whether a class is a base class of callbacks."""
     return base.__module__.startswith(OURS)
 
 
 class Interface(metaclass=InterfaceType):
-    """Base of everything that users derive from."""
+    """Base of all callback classes."""
 
-    # Stays a base of folded classes, as one class may be several interfaces, whose slots must be the same.
+    # Remains a base of folded classes, since one class may implement several interfaces, whose slots must
+    # agree.
     _is_folded = True
     __slots__ = ("__weakref__", "_initialised")
 
@@ -92,14 +93,14 @@ class Interface(metaclass=InterfaceType):
 
 
 def pure(owner: object, method: str) -> NoReturn:
-    """The answer of a method that a subclass must override."""
+    """Raise for a method that a subclass must override."""
     raise NotImplementedError(f"{type(owner).__name__} must override {method}")
 
 
 @fold
 @dataclass(slots=True, weakref_slot=True)
 class InterfaceInfo(Fixed):
-    """Name and version of an interface."""
+    """The name and version of an interface."""
 
     kind: str = ""
     major: int = 1
@@ -114,18 +115,18 @@ class IVersionedInterface(Interface):
 
     @property
     def api_language(self) -> APILanguage:
-        """The language it is written in."""
+        """The language of the implementation."""
         return APILanguage.PYTHON
 
     @property
     def interface_info(self) -> InterfaceInfo:
-        """Name and version of the implemented interface."""
+        """The name and version of the implemented interface."""
         return InterfaceInfo(next(filter(_is_ours, type(self).__mro__)).__name__)
 
 
 @fold
 class ILogger(Interface, Managed):
-    """Takes every message; override `log`, and call this `__init__` in one of your own."""
+    """Receives every message; override `log`, and call this `__init__` in your `__init__`."""
 
     __slots__ = ()
 
@@ -133,20 +134,20 @@ class ILogger(Interface, Managed):
     INTERNAL_ERROR, ERROR, WARNING, INFO, VERBOSE = SeverityLevel
 
     def log(self, severity: SeverityLevel, msg: str) -> None:
-        """Take one message; mistakes begin with their code, as `[AR101]`."""
+        """Receive one message; errors begin with their code, such as `[AR101]`."""
         pure(self, "log")
 
 
 class Silence(ILogger):
-    """A logger that drops everything, for networks whose problems others report."""
+    """A logger that drops everything, for networks whose problems are reported elsewhere."""
 
     def log(self, severity: SeverityLevel, msg: str) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 @fold
 class Logger(Fixed, ILogger):
-    """Prints messages that are at least as serious as `min_severity`."""
+    """Prints messages that are at least as severe as `min_severity`."""
 
     __slots__ = ("_min_severity",)
 
@@ -156,7 +157,7 @@ class Logger(Fixed, ILogger):
 
     @property
     def min_severity(self) -> SeverityLevel:
-        """The least serious messages that are still printed."""
+        """The lowest severity that is printed."""
         return self._min_severity
 
     @min_severity.setter
@@ -178,14 +179,14 @@ class Logger(Fixed, ILogger):
 
 @fold
 class IErrorRecorder(IVersionedInterface):
-    """Keeps errors for later; override every method. Several threads may report at once."""
+    """Stores errors; override every method. Several threads may report concurrently."""
 
     __slots__ = ()
 
     MAX_DESC_LENGTH = 127
 
     def num_errors(self) -> int:
-        """How many errors are kept; override this or `get_num_errors`, which TensorRT looks up."""
+        """The number of stored errors; override this or `get_num_errors`, which TensorRT looks up."""
         return self.get_num_errors()
 
     def get_num_errors(self) -> int:
@@ -205,11 +206,11 @@ class IErrorRecorder(IVersionedInterface):
         pure(self, "has_overflowed")
 
     def clear(self) -> None:
-        """Forget every error."""
+        """Remove all errors."""
         pure(self, "clear")
 
     def report_error(self, arg0: ErrorCodeTRT, arg1: str) -> bool:
-        """Take the error of code `arg0` and text `arg1`; True stops the operation."""
+        """Receive an error with the code `arg0` and the text `arg1`; return True to stop the operation."""
         pure(self, "report_error")
 
 
@@ -220,7 +221,7 @@ class IProfiler(Interface):
     __slots__ = ()
 
     def report_layer_time(self, layer_name: str, ms: float) -> None:
-        """Take the milliseconds that a kernel took, by its name, which has the names of its layers."""
+        """Receive the time of a kernel in milliseconds; its name contains the names of its layers."""
         pure(self, "report_layer_time")
 
 
@@ -237,35 +238,35 @@ class Profiler(Fixed, IProfiler):
 
 @fold
 class IProgressMonitor(IVersionedInterface):
-    """Follows a build, and may stop it; override every method."""
+    """Receives the progress of a build, and may cancel it; override every method."""
 
     __slots__ = ()
 
     def phase_start(self, phase_name: str, parent_phase: str | None, num_steps: int) -> None:
-        """A phase of so many steps begins, inside another phase or at the top (None)."""
+        """A phase with `num_steps` steps begins, inside another phase or at the top level (None)."""
         pure(self, "phase_start")
 
     def step_complete(self, phase_name: str, step: int) -> bool:
-        """A step is done; False stops the build."""
+        """A step is complete; return False to cancel the build."""
         pure(self, "step_complete")
 
     def phase_finish(self, phase_name: str) -> None:
-        """A phase has ended, finished or stopped."""
+        """A phase ended, completed or cancelled."""
         pure(self, "phase_finish")
 
 
 @fold
 class IOutputAllocator(IVersionedInterface):
-    """Gives memory for an output whose size is known only while running.
+    """Supplies memory for an output whose size is known only during an inference.
 
     Override `reallocate_output(tensor_name, memory, size, alignment)` or `reallocate_output_async`, which
-    gets the stream too and is preferred; and `notify_shape(tensor_name, shape)`.
+    also receives the stream and has priority; and `notify_shape(tensor_name, shape)`.
     """
 
     __slots__ = ()
 
     def reallocate_output(self, tensor_name: str, memory: int, size: int, alignment: int) -> int:
-        """The address of at least `size` bytes; 0 or None where there are none."""
+        """Return the address of at least `size` bytes; 0 or None on failure."""
         pure(self, "reallocate_output")
 
     def reallocate_output_async(
@@ -275,26 +276,26 @@ class IOutputAllocator(IVersionedInterface):
         return self.reallocate_output(tensor_name, memory, size, alignment)
 
     def notify_shape(self, tensor_name: str, shape: Dims) -> None:
-        """The shape that the output turned out to have."""
+        """Receive the actual shape of the output."""
         pure(self, "notify_shape")
 
 
 @fold
 class IGpuAllocator(IVersionedInterface):
-    """Gives the memory that engines work in; addresses are ints."""
+    """Allocates the memory of engines; addresses are ints."""
 
     __slots__ = ()
 
     def allocate(self, size: int, alignment: int, flags: int) -> int | None:
-        """The address of `size` bytes; None where there are none."""
+        """Return the address of `size` bytes; None on failure."""
         pure(self, "allocate")
 
     def reallocate(self, address: int, alignment: int, new_size: int) -> int | None:
-        """The address of a larger block with the same contents; None refuses."""
+        """Return the address of a larger block with the same content; None on failure."""
         return None
 
     def deallocate(self, memory: int) -> bool:
-        """Take memory back."""
+        """Free memory."""
         pure(self, "deallocate")
 
     def allocate_async(self, size: int, alignment: int, flags: int, stream: int) -> int | None:
@@ -308,7 +309,7 @@ class IGpuAllocator(IVersionedInterface):
 
 @fold
 class IGpuAsyncAllocator(IGpuAllocator):
-    """Gives memory in the order of streams; override the two async methods."""
+    """Allocates memory in the order of streams; override the two async methods."""
 
     __slots__ = ()
 
@@ -321,59 +322,59 @@ class IGpuAsyncAllocator(IGpuAllocator):
         return self.deallocate_async(memory, 0)
 
     def allocate_async(self, size: int, alignment: int, flags: int, stream: int) -> int | None:
-        """The address of `size` bytes. Called by position as (size, alignment, stream, flags)."""
+        """Return the address of `size` bytes. Called by position as (size, alignment, stream, flags)."""
         pure(self, "allocate_async")
 
     def deallocate_async(self, memory: int, stream: int) -> bool:
-        """Take memory back in the order of a stream."""
+        """Free memory in the order of a stream."""
         pure(self, "deallocate_async")
 
 
 @fold
 class IStreamReader(IVersionedInterface):
-    """Hands out a plan chunk by chunk; override `read(size)`, which returns bytes."""
+    """Supplies a plan in chunks; override `read(size)`, which returns bytes."""
 
     __slots__ = ()
 
     def read(self, size: int) -> bytes:
-        """The next bytes, at most `size`; fewer at the end."""
+        """Return the next bytes, at most `size`, fewer at the end."""
         pure(self, "read")
 
 
 @fold
 class IStreamReaderV2(IVersionedInterface):
-    """Hands out a plan chunk by chunk; override `read(num_bytes, stream)`; `seek` is never called."""
+    """Supplies a plan in chunks; override `read(num_bytes, stream)`; `seek` is never called."""
 
     __slots__ = ()
 
     def read(self, num_bytes: int, stream: int) -> bytes:
-        """The next bytes, at most `num_bytes`; fewer at the end."""
+        """Return the next bytes, at most `num_bytes`, fewer at the end."""
         pure(self, "read")
 
     def seek(self, offset: int, where: SeekPosition) -> bool:
-        """Move to `offset` from the start, the present place or the end."""
+        """Move to `offset` from the start, the current position or the end."""
         pure(self, "seek")
 
 
 @fold
 class IStreamWriter(IVersionedInterface):
-    """Takes a plan chunk by chunk; override `write(data)`, which returns how many bytes it took."""
+    """Receives a plan in chunks; override `write(data)`, which returns the number of bytes written."""
 
     __slots__ = ()
 
     def write(self, data: bytes) -> int:
-        """Take bytes."""
+        """Write bytes and return their number."""
         pure(self, "write")
 
 
 @fold
 class IDebugListener(IVersionedInterface):
-    """Is shown the debug tensors of a run; override `process_debug_tensor`."""
+    """Receives the debug tensors of an inference; override `process_debug_tensor`."""
 
     __slots__ = ()
 
     def process_debug_tensor(
         self, addr: int, location: TensorLocation, type: DataType, shape: Dims, name: str, stream: int
     ) -> bool:
-        """Look at one tensor; False is an error."""
+        """Receive one tensor; return False to report an error."""
         pure(self, "process_debug_tensor")

@@ -1,4 +1,4 @@
-"""How a message of the standard logger looks.
+"""The format of messages of the standard logger.
 
 >>> default_format(Severity.ERROR, "no such tensor", datetime(2025, 3, 9, 7, 5, 1))
 '[03/09/2025-07:05:01] [TRT] [E] no such tensor'
@@ -38,13 +38,13 @@ def printed(severity: Severity, msg: str, now: datetime) -> str:
 
 
 def json_line(severity: Severity, msg: str, now: datetime) -> str:
-    """A message as one line of JSON; `code`: that of a diagnostic, which the text then is without."""
+    """A message as one line of JSON; `code`: the code of a diagnostic, which is removed from the text."""
     code, text = split_code(msg)
     record = {"time": now.isoformat(), "severity": severity.name, "code": code, "message": text}
     return json.dumps(record, ensure_ascii=False)
 
 
 def split_code(msg: str) -> tuple[str | None, str]:
-    """The code that a message begins with, and the rest."""
+    """The code at the start of a message, and the rest."""
     match_ = _CODE.match(msg)
     return (match_[1], msg[match_.end() :]) if match_ else (None, msg)

@@ -1,4 +1,4 @@
-"""`with` on objects that need none."""
+"""`with` for objects that do not need it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Self
 
 
 class Managed:
-    """`with` on an object, which TensorRT allows, warns about and does nothing for."""
+    """`with` on an object, which has no effect and a deprecation warning, as in TensorRT."""
 
     __slots__ = ()
 

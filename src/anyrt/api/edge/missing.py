@@ -19,7 +19,7 @@ from anyrt.core.errors import MissingName
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """Names that are missing together: of the module, or `Class.name`, one blank between them."""
+    """A group of missing names, separated by spaces: names of the module, or `Class.name`."""
 
     title: str
     do: str
@@ -48,7 +48,7 @@ OTHERS = (
     ),
 )
 
-# What TensorRT 8.6 had and 10 removed, and its successor; `python -m anyrt.compat --api 8.6` has it all.
+# Names that TensorRT 10 removed, and their replacements; `python -m anyrt.compat --api 8.6` provides them.
 REMOVED: dict[str, dict[str, str]] = {
     "anyrt": {
         "IFullyConnectedLayer": "IMatrixMultiplyLayer",
@@ -113,7 +113,7 @@ REMOVED: dict[str, dict[str, str]] = {
 
 
 def _advice() -> dict[str, str]:
-    """What to do instead of every missing name, methods as `Class.name`."""
+    """The replacement of each missing name; methods as `Class.name`."""
     advice = {name: topic.do for topic in OTHERS for name in topic.names}
     for method, (classes, do) in LAYERS.items():
         advice |= dict.fromkeys((f"INetworkDefinition.{method}", *classes.split()), do)
@@ -135,7 +135,7 @@ def lookup_error(owner: str, name: str) -> AttributeError:
 
 
 class Absence(Absent):
-    """Stands in a class for a name that is missing there: reading it, or setting it, raises."""
+    """A placeholder in a class for a missing name: reading or setting it raises the error."""
 
     __anyrt_stub__ = True
 
@@ -152,7 +152,7 @@ class Absence(Absent):
 
 
 def mark_absences(owner: type) -> None:
-    """Have `owner` say of every name that it lacks that it does."""
+    """Add a placeholder to `owner` for each missing name."""
     prefix = f"{owner.__name__}."
     known = [n.removeprefix(prefix) for n in ADVICE if n.startswith(prefix)]
     known += REMOVED.get(owner.__name__, ())

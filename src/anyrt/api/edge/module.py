@@ -1,4 +1,4 @@
-"""The functions of the module itself: `nptype`, `volume`, plug-in registries.
+"""The functions of the module: `nptype`, `volume`, plug-in registries.
 
 >>> volume((2, 3, 4)), volume(()), nptype(DataType.HALF)
 (24, 1, <class 'numpy.float16'>)
@@ -28,8 +28,8 @@ _NUMPY: dict[DataType, type[np.generic]] = {
 
 
 def nptype(trt_type: DataType) -> type[np.generic]:
-    """The NumPy type of an element type; TypeError for those of TensorRT's that NumPy lacks. Of AnyRT's own,
-    that of ml_dtypes where NumPy has none."""
+    """The NumPy type of an element type; TypeError for types of TensorRT that NumPy lacks. For types that
+    only AnyRT has and NumPy lacks, the type of ml_dtypes."""
     if isinstance(trt_type, DataType) and trt_type.is_extension:
         return numpy_dtype(trt_type).type
     if trt_type not in _NUMPY:
@@ -38,12 +38,12 @@ def nptype(trt_type: DataType) -> type[np.generic]:
 
 
 def volume(iterable: Iterable[int]) -> int:
-    """The product of all sizes; 1 for none."""
+    """The product of all sizes; 1 if there are none."""
     return math.prod(iterable)
 
 
 def get_plugin_registry() -> IPluginRegistry:
-    """The registry of every plug-in of this process."""
+    """The registry of all plug-ins of this process."""
     return the_registry()
 
 
@@ -55,5 +55,5 @@ def get_builder_plugin_registry(arg0: EngineCapability) -> IPluginRegistry:
 
 
 def _itemsize(trt_type: DataType) -> int | float:
-    """Bytes of one element, as `DataType.itemsize`."""
+    """The bytes of one element, for `DataType.itemsize`."""
     return trt_type.itemsize

@@ -1,4 +1,4 @@
-"""Networks and engines as small tables, which notebooks show in place of the one line.
+"""Networks and engines as small tables, which notebooks show instead of one line.
 
 >>> table("a & b", ("name",), [("<x>",)], 0)
 '<table><caption>a &amp; b</caption><tr><th>name</th></tr><tr><td>&lt;x&gt;</td></tr></table>'
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from anyrt.api.run.engine import ICudaEngine
 
 MOST_ROWS = 20
-# As html.escape does; importing that takes 5 ms of every start.
+# Like html.escape, whose import takes 5 ms of every start.
 ESCAPED = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"})
 
 Row = tuple[str, ...]
 
 
 def escape(text: str) -> str:
-    """`text` as HTML shows it."""
+    """`text`, escaped for HTML."""
     return text.translate(ESCAPED)
 
 
 def table(caption: str, columns: Row, rows: Sequence[Row], left_out: int) -> str:
-    """HTML of a table; `left_out`: rows that are only counted, below the others."""
+    """The HTML of a table; `left_out`: the number of omitted rows, in a last line."""
     lines = [("th", columns), *(("td", row) for row in rows)]
     text = "".join(
         f"<tr>{''.join(f'<{tag}>{escape(cut(cell))}</{tag}>' for cell in cells)}</tr>" for tag, cells in lines
@@ -45,7 +45,7 @@ def table(caption: str, columns: Row, rows: Sequence[Row], left_out: int) -> str
 
 
 def network_table(network: INetworkDefinition) -> str:
-    """Inputs and layers of a network, with the types and shapes of their results."""
+    """The inputs and layers of a network, with the types and shapes of their results."""
     with suppress(Exception):
         state = state_of(network)
         total = len(state.inputs) + len(state.layers)
@@ -60,14 +60,14 @@ def _network_rows(network: NetworkState) -> Iterator[Row]:
         yield "input", tensor.name, "", tensor_text(tensor)
     outputs = set(network.marked)
     for layer in network.layers:
-        # What a layer reads is named by layers, where tensors have no names of their own.
+        # Operands are named by the layers that compute them, if tensors have no names.
         reads = [t.name if t.layer is None else t.layer.name for t in layer.operands]
         gives = [f"{tensor_text(t)}{' (output)' * (t in outputs)}" for t in layer.outputs]
         yield layer.it.__class__.__name__, layer.name, listed(reads), listed(gives)
 
 
 def engine_table(engine: ICudaEngine) -> str:
-    """Inputs and outputs of an engine, with the range of shapes in its first profile."""
+    """The inputs and outputs of an engine, with the range of shapes in its first profile."""
     with suppress(Exception):
         state = state_of(engine)
         ranges = {r.tensor: range_text(r) for r in (*state.plan.profiles, ())[0] if not r.is_values}

@@ -1,4 +1,4 @@
-"""What the interpreter shows of an object: one line that never raises, logs nothing and computes little.
+"""The text of objects in the interpreter: one line that never raises, logs nothing and computes little.
 
 >>> quoted("two\\nlines"), listed(["a", "b", "c", "d", "e"], 3)
 ("'two\\\\nlines'", 'a, b, c, 2 more')
@@ -28,9 +28,9 @@ MOST_LETTERS = 60
 
 
 def one_line(text: Callable[[T], str]) -> Callable[[T], str]:
-    """A `__repr__` that prefixes `text` with the name of the class, and is only that name if `text` fails.
+    """A `__repr__` of the name of the class and `text`; only the name if `text` fails.
 
-    Debuggers show objects whose `__init__` has not ended, or with an internal error."""
+    Debuggers also show objects whose `__init__` is not complete, or with an internal error."""
 
     @wraps(text)
     def show(self: T) -> str:
@@ -48,30 +48,30 @@ def cut(text: str) -> str:
 
 
 def quoted(name: str) -> str:
-    """A name between quotes, on one line, cut where it is long."""
+    """A name in quotes, on one line, truncated if it is long."""
     return repr(cut(name))
 
 
 def brief(value: object) -> str:
-    """A setting's value; of objects, the class."""
+    """The value of a setting; for objects, the class."""
     if isinstance(value, TrtEnum):
         return value.name
     return cut(repr(value)) if isinstance(value, int | str) else f"a {type(value).__name__}"
 
 
 def listed(parts: Sequence[str], most: int = MOST_LISTED) -> str:
-    """The first few, and how many more there are."""
+    """The first `most` parts, and the number of the others."""
     more = len(parts) - most
     return ", ".join([*parts[:most], f"{more} more"] if more > 0 else parts) or "nothing"
 
 
 def sizes(shape: Sequence[Dim]) -> str:
-    """A shape as users write it, -1 where a size is open."""
+    """A shape as users write it; -1 for dynamic dimensions."""
     return str(tuple(d if isinstance(d, int) else -1 for d in shape))
 
 
 def type_of(tensor: TensorState) -> Type | None:
-    """Shape and type of a tensor of a network; None if an error hides them, which is not reported."""
+    """The shape and type of a tensor of a network; None if they are invalid, without a report."""
     return tensor.network.expansion.peek(tensor)
 
 
@@ -84,17 +84,17 @@ def shape_text(tensor: TensorState | None) -> str:
 
 
 def tensor_text(tensor: TensorState) -> str:
-    """Element type and shape of a tensor of a network."""
+    """The element type and shape of a tensor of a network."""
     type_ = type_of(tensor)
     return (
-        "unknown, its layer is unfinished or wrong"
+        "unknown, its layer is incomplete or invalid"
         if type_ is None
         else f"{short_name(type_.dtype)} {sizes(type_.shape)}"
     )
 
 
 def bindings_text(bindings: Sequence[Binding]) -> str:
-    """Inputs and outputs of an engine: name, element type and shape."""
+    """The inputs and outputs of an engine: name, element type and shape."""
     texts = {b.name: f"{quoted(b.name)} {short_name(b.dtype)} {sizes(b.shape)}{_format(b)}" for b in bindings}
     takes, gives = ([texts[b.name] for b in bindings if b.is_input is side] for side in (True, False))
     return f"{listed(takes)} -> {listed(gives)}"
@@ -105,5 +105,5 @@ def _format(binding: Binding) -> str:
 
 
 def range_text(limits: Range) -> str:
-    """What a profile says of an input."""
-    return f"{limits.min} to {limits.max}, best {limits.opt}"
+    """The range of an input in a profile."""
+    return f"{limits.min} to {limits.max}, optimum {limits.opt}"

@@ -2,7 +2,7 @@
 
     runtime = anyrt.Runtime(anyrt.PythonLogger("serving.anyrt"))
 
-Each record has the attributes `code`, that of a diagnostic or None, and `severity`, TensorRT's.
+Each record has the attributes `code`, the code of a diagnostic or None, and `severity`, that of TensorRT.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LEVELS: Final = {
 
 @fold
 class PythonLogger(ILogger):
-    """Hands every message to a logger of Python's `logging`; `logger`: one, or its name."""
+    """Passes every message to a logger of Python's `logging`; `logger`: the logger or its name."""
 
     __slots__ = ("_logger",)
 
@@ -38,7 +38,7 @@ class PythonLogger(ILogger):
         self._logger = logging.getLogger(logger) if isinstance(logger, str) else logger
 
     def log(self, severity: Severity, msg: str) -> None:
-        """One record: INTERNAL_ERROR is CRITICAL there, VERBOSE is DEBUG."""
+        """Log one record; INTERNAL_ERROR becomes CRITICAL, VERBOSE becomes DEBUG."""
         code, _ = split_code(msg)
         extra = {"code": code, "severity": severity.name}
         self._logger.log(LEVELS[severity], "%s", msg, extra=extra)

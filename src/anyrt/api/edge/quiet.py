@@ -1,8 +1,9 @@
 """The conversion of AnyRT's exceptions to TensorRT's quiet results.
 
-Below this layer a mistake is an `AnyrtError`. Here it becomes a message to the logger, a report to the error
-recorder and `None` or `False`; under `anyrt.strict()` it stays an exception. What TensorRT's own Python layer
-raises (a wrong type, a bad index) is one of the three classes below and passes through in either mode.
+Below this layer an error of the user is an `AnyrtError`. Here it becomes a message to the logger, a report to
+the error recorder and `None` or `False`; under `anyrt.strict()` it stays an exception. Errors that TensorRT's
+Python layer raises (a wrong type, an invalid index) belong to the three classes below and propagate in either
+mode.
 """
 
 from __future__ import annotations
@@ -39,18 +40,18 @@ LINE = re.compile(r":\d+\)")
 
 
 class WrongType(TypeError):
-    """An argument that the Python layer refuses at once."""
+    """An argument of a wrong type, for which TensorRT's Python layer raises TypeError."""
 
 
 class WrongValue(ValueError):
-    """A value that the Python layer refuses at once."""
+    """An invalid value, for which TensorRT's Python layer raises ValueError."""
 
 
 class Refused(RuntimeError):
     """A call for which TensorRT raises RuntimeError."""
 
 
-class OfProgram(Exception):  # it ends no call by itself: `error` does
+class OfProgram(Exception):  # not an error itself: `error` is raised
     """An exception of user code, `error`, which the calling API function raises unchanged."""
 
     def __init__(self, error: Exception) -> None:
@@ -58,7 +59,7 @@ class OfProgram(Exception):  # it ends no call by itself: `error` does
 
 
 def wrong_type(where: str, got: object, wanted: str | type[TrtEnum], do: str = "") -> WrongType:
-    """The TypeError for `got`, by its type; `wanted`: the expected type, as text or as an enum."""
+    """The TypeError for the type of `got`; `wanted`: the expected type, as text or as an enum."""
     if isinstance(wanted, str):
         return WrongType(ArgumentError("AR311", where, type_name(got), wanted, do or _make_one(got)))
     text = article(wanted.__name__)
@@ -66,54 +67,54 @@ def wrong_type(where: str, got: object, wanted: str | type[TrtEnum], do: str = "
 
 
 def _make_one(got: object) -> str:
-    return f"make one: {got.__name__}(...)" if isinstance(got, type) else ""
+    return f"create an object: {got.__name__}(...)" if isinstance(got, type) else ""
 
 
 def integer(x: object, where: str) -> int:
-    """`x` as an int; TypeError if it is none."""
+    """`x` as an int; TypeError if that is not possible."""
     try:
         if not is_masked(x):
-            return operator.index(x)  # type: ignore[arg-type]  # what is no int raises, as wanted
+            return operator.index(x)  # type: ignore[arg-type]  # raises unless it is an int
     except TypeError:
         pass
     raise wrong_type(where, x, "an int")
 
 
 def number(x: object, where: str) -> float:
-    """`x` as a float; TypeError if it is none, text included."""
+    """`x` as a float; TypeError if it is not a number, such as text."""
     try:
         if not isinstance(x, str | bytes) and not is_masked(x):
-            return float(x)  # type: ignore[arg-type]  # what is no number raises, as wanted
+            return float(x)  # type: ignore[arg-type]  # raises unless it is a number
     except (TypeError, ValueError, OverflowError):
         pass
     raise wrong_type(where, x, "a float")
 
 
 def is_masked(x: object) -> bool:
-    """Whether `x` is an array, or an element of one, with a mask, under which any number may lie."""
+    """Whether `x` is a masked array or an element of one; masked elements have arbitrary values."""
     return isinstance(x, np.ndarray) and isinstance(x, np.ma.MaskedArray)
 
 
 def boolean(x: object, where: str) -> bool:
-    """`x` as a bool; TypeError if it is neither that nor an int."""
+    """`x` as a bool; TypeError if it is neither bool nor int."""
     if isinstance(x, bool | int | np.bool_):
         return bool(x)
     raise wrong_type(where, x, "a bool")
 
 
-def nothing() -> Any:  # Any: a getter's type leaves None out, see `quiet`
-    """The None of a getter with an argument out of range."""
+def nothing() -> Any:  # Any: the type of a getter omits None, see `quiet`
+    """None, for a getter with an argument out of range."""
 
 
 def type_name(x: object) -> str:
-    """How a message names the type of `x`."""
+    """The type of `x` in a message."""
     if isinstance(x, type):
         return f"the class {x.__name__}"
     return "None" if x is None else type(x).__name__
 
 
 def user_line() -> str:
-    """File and line of the nearest caller outside this package; "" where that is a command of its own."""
+    """The file and line of the nearest caller outside this package; "" if that is a command of AnyRT."""
     frame = sys._getframe(1)
     while frame.f_back is not None and (place := _place_of(frame.f_code.co_filename)) is not None:
         if place:
@@ -124,18 +125,18 @@ def user_line() -> str:
 
 @functools.lru_cache(maxsize=4096)
 def _place_of(file: str) -> bool | None:
-    """Whether a file of this package is one of its commands; None for any other."""
+    """Whether a file of this package belongs to its commands; None for files outside the package."""
     return file.startswith(COMMANDS) if file.startswith(PACKAGE) else None
 
 
 def placed(error: AnyrtError) -> AnyrtError:
-    """`error` with the line of the user's call, unless it names a line already."""
+    """`error` with the line of the user's call, unless it has a line already."""
     line = "" if LINE.search(error.where) else user_line()
     return error.at(f"{error.where} ({line})".lstrip()) if line else error
 
 
 class Channel:
-    """Where the errors of an object go: its logger, and its error recorder or its parent's."""
+    """The receivers of an object's errors: its logger, and its error recorder or that of its parent."""
 
     def __init__(self, logger: ILogger, parent: Channel | None = None) -> None:
         self.logger = logger
@@ -144,11 +145,11 @@ class Channel:
         self._logged: set[str] = set()
 
     def log(self, severity: Severity, text: str) -> None:
-        """Hand a message to the logger; a logger that raises is printed and ignored."""
+        """Pass a message to the logger; an exception of the logger is printed and ignored."""
         call_user(None, self.logger.log, severity, text)
 
     def once(self, severity: Severity, text: str) -> None:
-        """Log a message unless this object, or one that was made by the same builder or runtime, did."""
+        """Log a message once per builder or runtime, with all objects that it created."""
         holder = self
         while holder.parent is not None:
             holder = holder.parent
@@ -171,11 +172,11 @@ class Channel:
             raise error
 
     def crash(self, where: str, error: Exception) -> None:
-        """Report a fault of this library without taking the program down; under strict, raise it."""
+        """Report an internal error of AnyRT, and continue; under strict, raise it."""
         self.fail(self.fault(where, error), Severity.INTERNAL_ERROR)
 
     def fault(self, where: str, error: Exception) -> CompileError:
-        """What to report of a fault of this library; under strict, raise it."""
+        """The report of an internal error of AnyRT; under strict, raise it."""
         frame = traceback.extract_tb(error.__traceback__)[-1]
         text = f"{type(error).__name__}: {error} ({frame.filename}:{frame.lineno})"
         do = "please report it with the traceback, which anyrt.strict() shows, and the output of `anyrt info`"
@@ -185,14 +186,14 @@ class Channel:
 
 
 class HasChannel(Protocol):
-    """An object whose errors have somewhere to go."""
+    """An object with a channel for its errors."""
 
     @property
     def _channel(self) -> Channel: ...
 
 
 def channel_of(x: HasChannel) -> Channel:
-    """Where the errors of an object go."""
+    """The channel of an object's errors."""
     return x._channel
 
 
@@ -200,13 +201,13 @@ S = TypeVar("S", bound=HasChannel)
 
 
 def _is_of_the_call(error: TypeError) -> bool:
-    """Whether the arguments do not fit the parameters: then no line of the method has run."""
+    """Whether the arguments do not match the parameters: then no line of the method was executed."""
     return error.__traceback__ is not None and error.__traceback__.tb_next is None
 
 
 def _lacks_memory(error: Exception) -> bool:
-    """Whether Python had none, or the system: for a module, or LLVM, that is loaded only now, too."""
-    if isinstance(error, OSError) and error.errno is None:  # llvmlite raises it for any message of the loader
+    """Whether Python or the system is out of memory, also while a module or LLVM is loaded."""
+    if isinstance(error, OSError) and error.errno is None:  # llvmlite raises it for any error of the loader
         return not has_room(LIBRARY_ROOM)
     return isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM)
 
@@ -216,12 +217,12 @@ def quiet(fallback: None) -> Callable[[Callable[Concatenate[S, P], R]], Callable
 @overload
 def quiet(fallback: F) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Concatenate[S, P], R | F]]: ...
 def quiet(fallback: F) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Concatenate[S, P], R | F]]:
-    """A method that returns `fallback` where it would raise an `AnyrtError`.
+    """A decorator: the method returns `fallback` instead of raising an `AnyrtError`.
 
-    Types leave out None, as in TensorRT: a program that does not ask for it stops at the next line anyway."""
+    Types omit None, as in TensorRT: a program that does not check for it fails at the next line anyway."""
 
     def wrap(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R | F]:
-        name = method.__name__.lstrip("_")  # as the user called it
+        name = method.__name__.lstrip("_")  # the name that the user called
 
         @functools.wraps(method)
         def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R | F:
@@ -233,7 +234,7 @@ def quiet(fallback: F) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Co
                 raise own.error from own.error.__cause__
             except AnyrtError as error:
                 self._channel.fail(error)
-            except Exception as error:  # the contract: the core never throws
+            except Exception as error:  # the contract: no exception leaves this layer
                 if isinstance(error, TypeError) and _is_of_the_call(error):
                     raise
                 if _lacks_memory(error):
@@ -251,7 +252,7 @@ def quiet(fallback: F) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Co
 
 
 def _failure(method: Callable[..., object], fallback: object) -> str:
-    """The sentence of a docstring about errors."""
+    """The sentence on errors for a docstring."""
     if method.__annotations__.get("return") == "None":
         answers = "Changes nothing"
     else:
@@ -260,7 +261,7 @@ def _failure(method: Callable[..., object], fallback: object) -> str:
 
 
 class Reporting(Fixed):
-    """Base of the objects that have an `error_recorder`."""
+    """Base of objects with an `error_recorder`."""
 
     __slots__ = ("__weakref__", "_channel")
 
@@ -268,7 +269,7 @@ class Reporting(Fixed):
 
     @property
     def error_recorder(self) -> IErrorRecorder | None:
-        """Receives every error of this object; if None, the recorder of the object that created it does."""
+        """Receives every error of this object; if None, the recorder of its creator receives them."""
         return self._channel.recorder
 
     @error_recorder.setter
@@ -279,18 +280,18 @@ class Reporting(Fixed):
 
 
 class Logged(Reporting):
-    """Base of the objects that a program makes with a logger."""
+    """Base of objects that a program creates with a logger."""
 
     __slots__ = ()
 
     def _log_to(self, logger: ILogger, parent: Channel | None = None) -> None:
-        """Messages go to `logger` from now on."""
+        """Set the logger."""
         kind = type(self).__name__
         if not isinstance(logger, ILogger):
-            raise wrong_type(f"{kind}: logger", logger, "an ILogger", "make one: trt.Logger()")
+            raise wrong_type(f"{kind}: logger", logger, "an ILogger", "create one: trt.Logger()")
         self._channel = Channel(logger, parent)
 
     @property
     def logger(self) -> ILogger:
-        """Where messages go."""
+        """The logger of the object."""
         return self._channel.logger

@@ -1,4 +1,4 @@
-"""Plain settings of an object: a typed value with a default.
+"""Settings of an object: typed values with defaults.
 
 >>> class Box:
 ...     count = Setting(int, 1, "how many", low=1)
@@ -20,18 +20,18 @@ T = TypeVar("T")
 
 
 class HasSettings(HasChannel, Protocol):
-    """An object with settings; its `__init__` makes an empty `_settings`."""
+    """An object with settings; its `__init__` creates an empty `_settings`."""
 
-    _settings: dict[str, Any]  # Any: each has the type of its Setting
+    _settings: dict[str, Any]  # Any: each value has the type of its Setting
 
 
-def kept_in(owner: HasSettings) -> dict[str, Any]:  # Any: as there
-    """The settings of an object that are not at their defaults, or were not always."""
+def kept_in(owner: HasSettings) -> dict[str, Any]:  # Any: as above
+    """The settings of an object that were ever set."""
     return owner._settings
 
 
 class Setting(Generic[T]):
-    """Stores its value: TypeError for another type, a logged error outside `low` … `high`."""
+    """Stores a value; TypeError for another type, a logged error outside `low` … `high`."""
 
     def __init__(
         self, kind: type[T], default: T, doc: str, *, low: float | None = None, high: float | None = None
@@ -76,7 +76,7 @@ class Setting(Generic[T]):
         return self.kind if issubclass(self.kind, TrtEnum) else article(self.kind.__name__)
 
     def _kept(self, default: T) -> str:
-        """Type, default and limits, for the docstring."""
+        """The type, default and limits, for the docstring."""
         limits = [f"at {word} {x}" for word, x in (("least", self.low), ("most", self.high)) if x is not None]
         refused = f"; {' and '.join(limits)}, else AR304 and no change" if limits else ""
         kind = "" if self.kind is object else f"{self.kind.__name__}, "
@@ -89,7 +89,7 @@ class Setting(Generic[T]):
 
 
 def changed_settings(owner: object) -> Iterator[tuple[str, object]]:
-    """Name and value of each setting of `owner` that is not at its default."""
+    """The name and value of each setting of `owner` that differs from its default."""
     for name, setting in vars(type(owner)).items():
         if isinstance(setting, Setting) and (value := getattr(owner, name)) != setting.default:
             yield name, value

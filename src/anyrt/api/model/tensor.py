@@ -108,7 +108,9 @@ class ITensor(Named):
         kernels convert while they read or write. Without such a format the build fails with AR415. For an
         internal tensor all formats are returned, with a warning, since the build decides."""
         if not self._is_at_the_edge:
-            text = f"{self._state.name}: formats of what is no input or output are determined by the build"
+            text = (
+                f"{self._state.name}: allowed_formats has no effect, since this is no network input or output"
+            )
             self._state.network.channel.log(Severity.WARNING, text)
             return sum(1 << f for f in TensorFormat)
         return self._state.formats

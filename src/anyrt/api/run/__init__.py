@@ -1,1 +1,1 @@
-"""What loads and runs a plan: runtime, engine, context, inspector, refitter."""
+"""Loading and executing plans: runtime, engine, context, inspector, refitter."""

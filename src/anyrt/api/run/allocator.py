@@ -18,7 +18,7 @@ from anyrt.runtime import reach
 
 
 class Block:
-    """Memory of a user's allocator, freed when nobody holds this object any more."""
+    """Memory of a user's allocator, freed when this object is collected."""
 
     def __init__(self, address: int, nbytes: int, release: Callable[[int], object]) -> None:
         self.address = address
@@ -28,36 +28,36 @@ class Block:
 
     @property
     def bytes(self) -> NDArray[np.uint8]:
-        """All of it, as long as somebody holds the block."""
+        """The memory as an array, which keeps the block alive."""
         return np.ctypeslib.as_array((ctypes.c_uint8 * self.nbytes).from_address(self.address))
 
 
 class AllocatedDevice:
-    """Runs code on `device`, in memory of `allocator`."""
+    """Executes code on `device`, in memory of `allocator`."""
 
     def __init__(self, device: Device, allocator: IGpuAllocator) -> None:
         self._device = device
         self._allocator = allocator
 
     def identity(self) -> str:
-        """The processor is the device's own."""
+        """The identity of `device`."""
         return self._device.identity()
 
     def load(self, compiled: Compiled) -> Code:
-        """Code is mapped by the device itself."""
+        """Load code with `device`."""
         return self._device.load(compiled)
 
     def reserve(self, nbytes: int) -> Reserve:
-        """Addresses are reserved by the device, since an allocator only provides memory."""
+        """Reserve addresses with `device`, since an allocator only provides memory."""
         return self._device.reserve(nbytes)
 
     def allocate(self, nbytes: int) -> Block:
-        """A block of the allocator; ResourceError if it returns none."""
+        """Allocate a block; ResourceError if the allocator returns none."""
         if not nbytes:
             return Block(0, 0, lambda address: None)
         allocator = self._allocator
         if isinstance(allocator, IGpuAsyncAllocator):
-            # TensorRT hands the stream over before the flags.
+            # TensorRT passes the stream before the flags.
             address = call_user(None, allocator.allocate_async, nbytes, ALIGNMENT, 0, 0)
         else:
             address = call_user(None, allocator.allocate, nbytes, ALIGNMENT, 0)
@@ -71,7 +71,7 @@ class AllocatedDevice:
             )
         lacks = reach.lack(int(address), nbytes, writes=True)
         if lacks:
-            got, wanted = f"address {int(address):#x}, {lacks}", f"one of {nbytes:,} bytes"
+            got, wanted = f"address {int(address):#x}, {lacks}", f"an address of {nbytes:,} bytes"
             raise BindingError("AR712", "gpu_allocator", got, wanted)
         return Block(int(address), nbytes, self._release)
 

@@ -33,13 +33,13 @@ from anyrt.runtime.shapes import value_of
 if TYPE_CHECKING:
     from anyrt.api.run.engine import ICudaEngine
 
-# Least first, which is not the order of their numbers.
+# From the least detail to the most, which is not the order of their values.
 DETAIL = (ProfilingVerbosity.NONE, ProfilingVerbosity.LAYER_NAMES_ONLY, ProfilingVerbosity.DETAILED)
 
 
 @fold
 class IExecutionContext(Reporting, Managed):
-    """Runs an engine, in one thread at a time. Several contexts of an engine can run concurrently.
+    """Executes an engine, in one thread at a time. Several contexts of an engine can execute concurrently.
 
     context.set_tensor_address("x", x.ctypes.data)
     context.execute_async_v3(0)
@@ -61,12 +61,16 @@ class IExecutionContext(Reporting, Managed):
         "_times",
     )
 
-    name = Setting(str, "", "Kept: a name for the program's own use.")
-    debug_sync = Setting(bool, False, "Kept: whether to wait after every kernel; runs always wait.")
-    enqueue_emits_profile = Setting(bool, True, "Report to the profiler in each run, not on demand.")
-    persistent_cache_limit = Setting(int, 0, "Kept: bytes of cache for data; the processor decides.", low=0)
+    name = Setting(str, "", "Kept: a name for use by the program.")
+    debug_sync = Setting(bool, False, "Kept: whether to wait after every kernel; inferences always wait.")
+    enqueue_emits_profile = Setting(
+        bool, True, "Whether each inference reports to the profiler; otherwise `report_to_profiler` does."
+    )
+    persistent_cache_limit = Setting(
+        int, 0, "Kept: bytes of cache for persistent data; the processor manages its caches.", low=0
+    )
     temporary_allocator = Setting(IGpuAllocator, None, "Kept; temporary memory is part of the workspace.")
-    unfused_tensors_debug_state = Setting(bool, False, "Whether unfused debug tensors are shown.")
+    unfused_tensors_debug_state = Setting(bool, False, "Whether the debug listener receives unfused tensors.")
 
     def __init__(
         self, engine: ICudaEngine, parent: Channel, context: Context, config: IRuntimeConfig | None
@@ -116,7 +120,7 @@ class IExecutionContext(Reporting, Managed):
 
     @property
     def nvtx_verbosity(self) -> ProfilingVerbosity:
-        """Kept: detail of trace marks; default and maximum: that of the build."""
+        """Kept: detail of NVTX ranges; default and maximum: that of the build."""
         return self._nvtx_verbosity
 
     @nvtx_verbosity.setter
@@ -142,7 +146,7 @@ class IExecutionContext(Reporting, Managed):
         return self._config
 
     def _tensor(self, name: object) -> str:
-        """The name of an input or output; the memory of other debug tensors is not the user's."""
+        """Check the name of an input or output; the user does not own the memory of other debug tensors."""
         if _text(name) in state_of(self._engine).marks.hidden:
             raise BindingError(
                 "AR706",
@@ -211,7 +215,7 @@ class IExecutionContext(Reporting, Managed):
         return missing
 
     def _write_shape_outputs(self) -> None:
-        """Values of the outputs that have an address and are made of sizes alone."""
+        """Write the outputs that have an address and depend only on sizes."""
         loaded, context = self._context.loaded, self._context
         sizes = context.sizing.sizes()
         for name, elements in state_of(self._engine).marks.values:
@@ -302,7 +306,7 @@ class IExecutionContext(Reporting, Managed):
 
     @property
     def profiler(self) -> IProfiler | None:
-        """Receives the time of each kernel."""
+        """The profiler, which receives the time of each kernel."""
         return self._profiler
 
     @profiler.setter
@@ -365,7 +369,7 @@ class IExecutionContext(Reporting, Managed):
                 "pass one address per tensor, in this order",
             )
         for name, memory in zip(names, bindings, strict=True):
-            # What an allocator gave stays: programs let it grow, and pass the same list again.
+            # Memory of an output allocator stays: programs let it grow, and pass the same list again.
             if name not in self._allocators or not self._context.bound_address(name):
                 self._context.set_address(name, memory)
         return self.execute_async_v3(0)
@@ -403,14 +407,14 @@ class IExecutionContext(Reporting, Managed):
     # ---- debug tensors and devices ----------------------------------------------------------------------
 
     def set_debug_listener(self, listener: IDebugListener | None) -> bool:
-        """Who is shown debug tensors."""
+        """The listener that receives debug tensors."""
         if listener is not None and not isinstance(listener, IDebugListener):
             raise wrong_type("set_debug_listener", listener, "an IDebugListener or None")
         self._debug.listener = listener
         return True
 
     def get_debug_listener(self) -> IDebugListener | None:
-        """Who is shown debug tensors."""
+        """The listener that receives debug tensors."""
         return self._debug.listener
 
     @quiet(False)
@@ -444,12 +448,12 @@ mark_absences(IExecutionContext)
 
 
 def run_of(context: IExecutionContext) -> Context:
-    """What runs the engine for a context."""
+    """The runtime's context behind a context."""
     return context._context
 
 
 def last_times(context: IExecutionContext) -> Sequence[tuple[str, float]]:
-    """Each kernel of the last inference that a profiler watched, with its milliseconds."""
+    """The kernels of the last inference with a profiler, with their milliseconds."""
     return context._last
 
 
@@ -460,7 +464,8 @@ def _text(name: object) -> str:
 
 
 def _address(x: object, where: str) -> int:
-    """An address, stream or event; those of other libraries convert to int, and so would text and floats."""
+    """An address, stream or event as int. Handles of other libraries convert to int; text and floats are
+    rejected."""
     try:
         if not isinstance(x, str | bytes | float | np.floating):
             return int(x)  # type: ignore[call-overload, no-any-return]  # foreign pointers convert

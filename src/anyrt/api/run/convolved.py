@@ -1,9 +1,9 @@
-"""What an inspector says of a kernel that convolves, with the keys of TensorRT, which tools look for.
+"""The inspector's information on a kernel that computes a convolution, with the keys of TensorRT for tools.
 
 >>> details = dict(num_output_maps="8", kernel_size_nd="(1, 1)", num_groups="1", stride_nd="(2, 2)")
 >>> layer = LayerRecord("conv", "Convolution", ("x",), ("y",), tuple(details.items()))
->>> told = convolution([layer], [[2, 3, 6, 6]], [[2, 8, 3, 3]])
->>> told["ParameterType"], told["Kernel"], told["OutMaps"]
+>>> facts = convolution([layer], [[2, 3, 6, 6]], [[2, 8, 3, 3]])
+>>> facts["ParameterType"], facts["Kernel"], facts["OutMaps"]
 ('Convolution', [1, 1], 8)
 """
 
@@ -17,7 +17,7 @@ from anyrt.plan.plan import LayerRecord
 
 Shown: TypeAlias = "str | int | Sequence[Shown] | Mapping[str, Shown]"
 Sizes: TypeAlias = "Sequence[int]"
-# Attributes with a number for each spatial axis, and which number that is where nothing was said.
+# Attributes with a number for each spatial axis, and their default numbers.
 LISTS: Final = {
     "PrePadding": ("pre_padding", 0),
     "PostPadding": ("post_padding", 0),
@@ -29,8 +29,8 @@ LISTS: Final = {
 def convolution(
     layers: Sequence[LayerRecord], inputs: Sequence[Sizes], outputs: Sequence[Sizes]
 ) -> dict[str, Shown]:
-    """What is told of the first of the layers that reads these sizes and gives those; nothing where none
-    does: a kernel may hold a part of a convolution, its border, or tiles of it."""
+    """The information on the first layer with these input and output sizes. Empty if there is none: a kernel
+    may compute a part of a convolution, such as its border or tiles."""
     for layer in layers:
         if layer.kind != "Convolution" or not inputs or not outputs:
             continue
@@ -49,7 +49,7 @@ def convolution(
 
 
 def without_groups(layers: Sequence[LayerRecord], sizes: list[int]) -> list[int]:
-    """The sizes of a tensor, (N, groups, channels of each, …) as (N, C, …)."""
+    """The sizes of a tensor: (N, groups, channels per group, …) as (N, C, …)."""
     for layer in layers:
         details = dict(layer.details)
         if layer.kind == "Convolution" and len(sizes) == len(_numbers(details["kernel_size_nd"])) + 3:
@@ -60,5 +60,5 @@ def without_groups(layers: Sequence[LayerRecord], sizes: list[int]) -> list[int]
 
 
 def _numbers(text: str) -> list[int]:
-    """Those of "(3, 3)"."""
+    """The numbers in a text such as "(3, 3)"."""
     return [int(n) for n in re.findall(r"-?\d+", text)]

@@ -1,4 +1,4 @@
-"""Debug tensors of a context: memory for those that are no outputs, and showing them after a run."""
+"""Debug tensors of a context: their memory, unless they are outputs, and the calls of the listener."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from anyrt.runtime.fresh import Fresh
 
 
 class DebugTensors:
-    """The debug tensors of one context: switched on or off by name."""
+    """The debug tensors of one context, which can be enabled by name."""
 
     def __init__(self, context: Context, marks: Marks) -> None:
         self._context = context
@@ -35,7 +35,7 @@ class DebugTensors:
         self.listener: IDebugListener | None = None
 
     def switch(self, name: str, on: bool) -> None:
-        """Show a tensor from now on, or no longer."""
+        """Enable or disable a debug tensor."""
         if name not in self.states:
             raise BindingError(
                 "AR706",
@@ -47,7 +47,7 @@ class DebugTensors:
         self.states[name] = on
 
     def prepare(self) -> None:
-        """Give memory to the tensors that the user does not know of."""
+        """Allocate memory for the debug tensors that are not outputs."""
         if not self._hidden or self._context.sizing.missing():
             return
         resolved = self._context.sizing.resolve()
@@ -58,17 +58,17 @@ class DebugTensors:
                 self._context.set_address(name, int(self._memory[name].ctypes.data))
 
     def show(self, stream: int, unfused: bool) -> None:
-        """Pass the enabled tensors to the listener, and with `unfused` all that are stored in any case."""
+        """Pass the enabled tensors to the listener, and with `unfused` all that kernels store anyway."""
         listener = self.listener
         names = [n for n, on in self.states.items() if on] + (list(self._unfused) if unfused else [])
         for name in names if listener is not None else ():
             binding = self._context.loaded.plan.bindings[self._context.loaded.find(name)]
-            assert listener is not None, "nothing is shown without a listener"
+            assert listener is not None, "without a listener no tensor is enabled"
             look, shape = listener.process_debug_tensor, self._context.sizing.of(name)
             axes = self._again.get(name, 0)
             times, shape = prod(shape[:axes]), shape[axes:]
             first, size = self._context.bound_address(name), storage_bytes(binding.dtype, prod(shape))
-            # As the engine says it of tensors: programs choose by it how to copy.
+            # The location that the engine reports: programs choose the way to copy by it.
             place = TensorLocation.HOST if binding.is_host else TensorLocation.DEVICE
             details = (place, binding.dtype, Dims(shape), name, stream)
             calls = [(first + k * size, *details) for k in range(times)]

@@ -48,7 +48,7 @@ from anyrt.runtime.memory import Policy
 if TYPE_CHECKING:
     from anyrt.api.run.runtime import Runtime
 
-Array = NDArray[Any]  # Any: the plan says which element types
+Array = NDArray[Any]  # Any: the plan determines the element types
 POLICIES = {
     Strategy.STATIC: Policy.STATIC,
     Strategy.ON_PROFILE_CHANGE: Policy.ON_PROFILE_CHANGE,
@@ -86,15 +86,15 @@ class ICudaEngine(Reporting, Managed):
         return outputs
 
     def report(self, path: str | os.PathLike[str] | None = None) -> str:
-        """A page of HTML about this engine, which opens offline: its drawing, kernels by time, what was not
-        fused and why, latencies, errors. `path`: also write it there. TensorRT has no such method.
+        """An HTML page about this engine, which opens offline: drawing, kernels by time, fusion failures,
+        latencies and errors. `path`: also write the page to this file. TensorRT has no such method.
 
             engine.report("report.html")
 
-        Raises AR803 where the file cannot be written."""
+        Raises AR803 if the file cannot be written."""
         if not isinstance(path, str | os.PathLike | None):
             raise wrong_type("report: path", path, "a str, a path or None")
-        # Pages are drawn by the package of the command line, above this one, which is found by its name.
+        # The package of the command line, a higher layer, writes pages; it is imported by name.
         report_module = import_module("anyrt.cli.report.build")
         page: str = report_module.report(bytes(memoryview(self.serialize())), self.name)
         if path is not None:
@@ -179,7 +179,7 @@ class ICudaEngine(Reporting, Managed):
 
     @property
     def device_memory_size(self) -> int:
-        """The same, as older programs ask for it."""
+        """The same, for older programs."""
         return self.device_memory_size_v2
 
     @quiet(0)
@@ -189,7 +189,7 @@ class ICudaEngine(Reporting, Managed):
         return self._state.loaded.workspace_bytes(profile_index)
 
     def get_device_memory_size_for_profile(self, profile_index: int) -> int:
-        """The same, as older programs ask for it."""
+        """The same, for older programs."""
         return self.get_device_memory_size_for_profile_v2(profile_index)
 
     @property
@@ -216,7 +216,7 @@ class ICudaEngine(Reporting, Managed):
 
     @property
     def weight_streaming_budget(self) -> int:
-        """The same, as older programs set it: 0 for the automatic budget, −1 for all weights."""
+        """The same, for older programs: 0 for the automatic budget, −1 for all weights."""
         return -1 if self._state.loaded.held.budget is None else self.weight_streaming_budget_v2
 
     @weight_streaming_budget.setter
@@ -471,15 +471,15 @@ class ICudaEngine(Reporting, Managed):
         return IHostMemory(self._plan_parts(replace(self._state.plan, refit=None)))
 
     def _plan_parts(self, plan: Plan) -> PlanParts:
-        """Written again from the loaded data, so that no copy of the plan is kept for it."""
+        """The plan, written from the loaded data, so that the engine keeps no copy of the plan."""
         now = self._state.loaded.held.now
         if now.is_intact is not None and not now.is_intact():
             raise PlanError(
                 "AR608",
                 self.name,
                 "a mapped plan file that changed",
-                "the file as it was loaded",
-                "copy the file instead, or load it again",
+                "an unchanged file",
+                "copy the file, or load it again",
             )
         views = [now.bytes(b.offset, b.nbytes).data for b in plan.blobs]
         parts = plan_parts(plan, views, mixer, self._state.loaded.checksums if now.lacks else None)

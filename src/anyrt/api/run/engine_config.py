@@ -1,4 +1,4 @@
-"""How contexts allocate their memory, and what serialising an engine includes."""
+"""The configurations of contexts, for their memory, and of the serialization of engines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Strategy = ExecutionContextAllocationStrategy
 
 @fold
 class IRuntimeConfig(Fixed):
-    """How contexts get their memory; made by `ICudaEngine.create_runtime_config`."""
+    """The allocation strategy of contexts; created by `ICudaEngine.create_runtime_config`."""
 
     __slots__ = ("__weakref__", "_strategy")
 
@@ -27,22 +27,22 @@ class IRuntimeConfig(Fixed):
         return f": {self._strategy.name}"
 
     def set_execution_context_allocation_strategy(self, strategy: Strategy = Strategy.STATIC) -> None:
-        """Choose when a context gets its memory.
+        """Set when a context allocates its memory.
 
-        STATIC: at creation, as much as any profile needs. ON_PROFILE_CHANGE: when a profile is selected, as
-        much as it needs. USER_MANAGED: never; call `context.set_device_memory` before an inference."""
+        STATIC: at creation, for all profiles. ON_PROFILE_CHANGE: when a profile is selected, for this
+        profile. USER_MANAGED: never; call `context.set_device_memory` before an inference."""
         if not isinstance(strategy, Strategy):
             raise wrong_type("IRuntimeConfig", strategy, ExecutionContextAllocationStrategy)
         self._strategy = strategy
 
     def get_execution_context_allocation_strategy(self) -> Strategy:
-        """When a context gets its memory."""
+        """When a context allocates its memory."""
         return self._strategy
 
 
 @fold
 class ISerializationConfig(Fixed):
-    """What serialising keeps; made by `ICudaEngine.create_serialization_config`.
+    """The flags of a serialization; created by `ICudaEngine.create_serialization_config`.
 
     `ICudaEngine.serialize_with_config` describes the effect of each flag."""
 
@@ -57,7 +57,7 @@ class ISerializationConfig(Fixed):
 
     @property
     def flags(self) -> int:
-        """All flags as a bit mask; RuntimeError for bits that are no flag."""
+        """All flags as a bit mask; RuntimeError for unknown bits."""
         return self._flags
 
     @flags.setter
@@ -71,17 +71,17 @@ class ISerializationConfig(Fixed):
         self._flags = flags
 
     def set_flag(self, flag: SerializationFlag) -> bool:
-        """Switch a flag on."""
+        """Set a flag."""
         self._flags |= 1 << _serialization_flag(flag)
         return True
 
     def clear_flag(self, flag: SerializationFlag) -> bool:
-        """Switch a flag off."""
+        """Clear a flag."""
         self._flags &= ~(1 << _serialization_flag(flag))
         return True
 
     def get_flag(self, flag: SerializationFlag) -> bool:
-        """Whether a flag is on."""
+        """Whether a flag is set."""
         return bool(self._flags & 1 << _serialization_flag(flag))
 
 

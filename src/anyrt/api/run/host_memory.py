@@ -1,4 +1,4 @@
-"""Bytes that the library hands out: plans and timing caches.
+"""Bytes that AnyRT returns: plans and timing caches.
 
 >>> memory = IHostMemory(b"abc")
 >>> bytes(memory), memoryview(memory).shape, len(memory), memory.nbytes, memory.dtype
@@ -25,19 +25,19 @@ from anyrt.plan.file import PlanParts
 class IHostMemory(bytearray, Fixed, Managed):
     """A one-dimensional buffer: `bytes(m)`, `memoryview(m)`, `f.write(m)`, `np.frombuffer(m, np.uint8)`.
 
-    An engine that is made from it uses its weights where they lie, so its bytes are not to be changed.
+    An engine that is deserialized from it uses the weights in place, so the bytes must not change.
 
-    A bytearray because a class in Python can export a buffer itself only from Python 3.12 on; its comparison
-    by content is switched off: two objects are never equal, none is less, each is true, as TensorRT's are.
+    It is a bytearray, since Python classes can export buffers only from Python 3.12 on. Comparison by content
+    is disabled: two objects are never equal, none is less, each is true, as in TensorRT.
     """
 
     __slots__ = ("__weakref__",)
 
     def __init__(self, content: bytes | PlanParts = b"") -> None:
         size = content.nbytes if isinstance(content, PlanParts) else len(content)
-        # All at once and before anything is copied, so that a large plan is in memory once; and untouched, so
-        # that its pages can be large from the start. What is cut off in front aligns it and moves nothing;
-        # only short ones are moved when the rest is cut off.
+        # Allocated at once and before the copy, so that a large plan is in memory once; and untouched, so
+        # that its pages can be large from the start. Cutting off bytes in front aligns it and moves nothing;
+        # only short objects are moved when the rest is cut off.
         bytearray.__init__(self)
         _resize(self, size + ALIGNMENT)
         del self[: -_address(self) % ALIGNMENT]
@@ -61,7 +61,7 @@ class IHostMemory(bytearray, Fixed, Managed):
 
     @property
     def nbytes(self) -> int:
-        """Size in bytes."""
+        """The size in bytes."""
         return len(self)
 
     @property
@@ -87,5 +87,5 @@ def _address(content: bytearray) -> int:
 
 
 def _resize(content: bytearray, size: int) -> None:
-    """Make room for `size` bytes, which hold anything: `bytearray(size)` would write zeros."""
+    """Resize to `size` uninitialised bytes: `bytearray(size)` would write zeros."""
     ctypes.pythonapi.PyByteArray_Resize(ctypes.py_object(content), ctypes.c_ssize_t(size))

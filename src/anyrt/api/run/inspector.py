@@ -26,7 +26,7 @@ from anyrt.plan.report import Report, by_layer, full_text, parse_report, short_t
 from anyrt.runtime.shapes import value_of
 
 Format = LayerInformationFormat
-# What tools read the element type from, in TensorRT's words.
+# The texts from which tools parse the element type, as in TensorRT.
 FORMATS: Final = {
     DataType.FLOAT: "Row major linear FP32",
     DataType.HALF: "Row major linear FP16 format",
@@ -77,7 +77,7 @@ TYPES: Final = {
     DataType.FP8E4M3FNUZ: "FP8E4M3FNUZ",
     DataType.FP8E5M2FNUZ: "FP8E5M2FNUZ",
 }
-# Where a kernel computes layers of different types: the one of TensorRT whose loops are most like its own.
+# For a kernel with layers of different kinds: the kind of TensorRT with the most similar loops.
 KINDS: Final = {
     "map": "PointWise",
     "reduction": "Reduce",
@@ -92,14 +92,14 @@ KINDS: Final = {
     "loop": "Loop",
     "conditional": "Conditional",
 }
-CONVOLVE: Final = ("contraction", "window")  # kernels that may hold the sums of a convolution
-SEPARATOR: Final = "\x1e"  # between the metadata of fused layers
+CONVOLVE: Final = ("contraction", "window")  # kernels that may compute the sums of a convolution
+SEPARATOR: Final = "\x1e"  # separator between the metadata of fused layers
 
 
 @fold
 class EngineInspector(Reporting):
-    """Tells about the kernels of an engine, which are its layers; the build's `profiling_verbosity` says how
-    much. A profiler reports them under the same names in the same order."""
+    """Reports the kernels of an engine, which are its layers, in the detail of the build's
+    `profiling_verbosity`. A profiler reports them under the same names in the same order."""
 
     __slots__ = ("_bindings", "_context", "_plan", "_program", "_teller", "_verbosity")
 
@@ -110,7 +110,7 @@ class EngineInspector(Reporting):
         self._channel = Channel(parent.logger, parent)
         self._context: IExecutionContext | None = None
         self._verbosity = dict(plan.settings).get("verbosity", "")
-        self._teller: _Teller | None = None
+        self._teller: _Records | None = None
 
     @one_line
     def __repr__(self) -> str:
@@ -118,7 +118,7 @@ class EngineInspector(Reporting):
 
     @property
     def execution_context(self) -> IExecutionContext | None:
-        """The context whose shapes are shown instead of −1."""
+        """The context whose shapes replace −1."""
         return self._context
 
     @execution_context.setter
@@ -129,12 +129,12 @@ class EngineInspector(Reporting):
 
     @quiet("")
     def get_layer_information(self, layer_index: int, format: Format) -> str:
-        """One kernel: its name, and with detailed verbosity its tensors, the layers that it computes, and how
-        it is made; "" for an index that no kernel has."""
+        """The information on one kernel: its name, and with detailed verbosity its tensors, layers and
+        schedule; "" if the index is out of range."""
         _check(format)
         count = len(self._program.kernels)
         if not 0 <= integer(layer_index, "get_layer_information") < count:
-            got, wanted = f"layer {layer_index}", f"below {count}"
+            got, wanted = f"layer {layer_index}", f"an index below {count}"
             raise ArgumentError(
                 "AR312", "get_layer_information", got, wanted, "use an index below engine.num_layers"
             )
@@ -166,7 +166,7 @@ class EngineInspector(Reporting):
         return "\n".join([*parts, "", short_text(report, seconds)])
 
     def _times(self, report: Report) -> dict[str, float]:
-        """Milliseconds of each layer in the context's last inference that a profiler watched."""
+        """The milliseconds of each layer in the context's last inference with a profiler."""
         return {} if self._context is None else by_layer(last_times(self._context), report.kernels)
 
     def _kernels(self, which: slice) -> Sequence[Shown]:
@@ -174,12 +174,12 @@ class EngineInspector(Reporting):
         if self._verbosity != ProfilingVerbosity.DETAILED.name:
             return names
         if self._teller is None:
-            self._teller = _Teller.of(self._plan, self._program)
+            self._teller = _Records.of(self._plan, self._program)
         pairs, sizes = zip(names, self._teller.records[which], strict=True), self._sizes()
         return [self._teller.kernel(name, record, sizes) for name, record in pairs]
 
     def _sizes(self) -> dict[str, int]:
-        """The sizes that the context knows."""
+        """The sizes that are known in the context."""
         if self._context is None:
             return {}
         shapes = {b.name: run_of(self._context).sizing.of(b.name) for b in self._bindings if b.is_input}
@@ -187,14 +187,14 @@ class EngineInspector(Reporting):
         known = {name: size for name, size in known.items() if size >= 0}
         try:
             return known | run_of(self._context).sizing.sizes()
-        except AnyrtError:  # a shape or an address is not set yet, or a value is out of its range
+        except AnyrtError:  # a shape or an address is not set, or a value is out of range
             return known
 
 
 @dataclass(frozen=True, slots=True)
-class _Teller:
-    """What the records of an engine's kernels mean: the network's layers by name, the tensors of the host,
-    inputs and outputs of other formats than LINEAR."""
+class _Records:
+    """The data that the records of kernels refer to: the network's layers by name, the host tensors, and
+    inputs and outputs with formats other than LINEAR."""
 
     records: tuple[KernelRecord, ...]
     layers: Mapping[str, LayerRecord]
@@ -202,15 +202,15 @@ class _Teller:
     formatted: Mapping[str, Binding]
 
     @staticmethod
-    def of(plan: Plan, program: Program) -> _Teller:
+    def of(plan: Plan, program: Program) -> _Records:
         records = parse_records(program.about, plan.sym_by_name, len(program.kernels))
         layers = {layer.name: layer for layer in reversed(plan.layers)}
         hosts = frozenset(b.name for b in plan.bindings if b.is_host)
         formatted = {b.name: b for b in plan.bindings if b.format is not TensorFormat.LINEAR}
-        return _Teller(records, layers, hosts, formatted)
+        return _Records(records, layers, hosts, formatted)
 
     def kernel(self, name: str, record: KernelRecord, sizes: Mapping[str, int]) -> dict[str, Shown]:
-        """All that is known of one, at these sizes."""
+        """The information on one kernel at these sizes."""
         layers = [self.layers[x] for x in record.layers if x in self.layers]
         kinds = list(dict.fromkeys(layer.kind for layer in layers)) or [KINDS[record.kind]]
         metadata = [text for layer in layers for key, text in layer.details if key == "metadata"]
@@ -235,12 +235,12 @@ class _Teller:
         }
 
     def shape(self, record: TensorRecord, sizes: Mapping[str, int]) -> list[int]:
-        """That of a tensor, −1 for unknown dimensions."""
+        """The shape of a tensor; −1 for unknown dimensions."""
         port = self._port(record)
         return [_size(d, sizes) for d in (record.shape if port is None else port.shape)]
 
     def _port(self, record: TensorRecord) -> Binding | None:
-        """An input or output of another format than LINEAR."""
+        """The input or output of a record, if its format is not LINEAR."""
         return None if record.layer else self.formatted.get(self._name(record))
 
     def _name(self, record: TensorRecord) -> str:
@@ -248,7 +248,7 @@ class _Teller:
         return layer.outputs[0] if layer is not None and len(layer.outputs) == 1 else record.name
 
     def tensor(self, record: TensorRecord, shape: Sequence[int]) -> dict[str, Shown]:
-        """A tensor in memory under the name that the network has for it."""
+        """The information on a tensor in memory, with its name in the network."""
         name, port = self._name(record), self._port(record)
         return {
             "Name": name,
@@ -259,7 +259,7 @@ class _Teller:
 
 
 def _size(dim: Dim, sizes: Mapping[str, int]) -> int:
-    """The size as a number; −1 where it is not known."""
+    """The size as a number; −1 if it is unknown."""
     try:
         return value_of(dim, sizes)
     except KeyError:
@@ -267,7 +267,7 @@ def _size(dim: Dim, sizes: Mapping[str, int]) -> int:
 
 
 def _weights(record: KernelRecord) -> dict[str, Shown]:
-    """Constants, as one: of the type that most of them have."""
+    """The constants of a kernel as one entry, with the most frequent type."""
     if not record.weights:
         return {}
     dtype, count = max(record.weights, key=lambda pair: pair[1])
@@ -275,13 +275,13 @@ def _weights(record: KernelRecord) -> dict[str, Shown]:
 
 
 def _layer(layer: LayerRecord) -> dict[str, Shown]:
-    """A layer of the network as it was described."""
+    """A layer of the network with its attributes."""
     ends: dict[str, Shown] = {"Inputs": layer.inputs, "Outputs": layer.outputs}
     return {"Name": layer.name, "LayerType": layer.kind, **ends, **dict(layer.details)}
 
 
 def _line(shown: Shown) -> str:
-    """In one line, as TensorRT writes it: `Name: conv1, Inputs: [{ Name: x, Dimensions: [1,3] }]`."""
+    """One line in TensorRT's format: `Name: conv1, Inputs: [{ Name: x, Dimensions: [1,3] }]`."""
     match shown:
         case dict():
             return ", ".join(f"{key}: {_nested(value)}" for key, value in shown.items())

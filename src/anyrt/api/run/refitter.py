@@ -1,4 +1,4 @@
-"""Weights for an engine that exists: given by layer or by name, then all of them put in place at once."""
+"""Replaces weights of a built engine: sets them by layer or by name, then replaces all of them at once."""
 
 from __future__ import annotations
 
@@ -31,29 +31,29 @@ from anyrt.plan.refit import WeightsRecord
 from anyrt.runtime.refit import elements, exchange
 
 LARGEST_CODE: Final = 127
-MAX_LENGTH: Final = 256  # of names that are compared with others, which takes long
+MAX_LENGTH: Final = 256  # maximum number of names to compare for a suggestion, since comparisons are slow
 
 
 @fold
 class Refitter(Logged, Managed):
-    """Gives an engine other weights, while contexts of it exist and run.
+    """Replaces weights of an engine, whose contexts may exist and execute.
 
         refitter = trt.Refitter(engine, logger)
         refitter.set_weights("conv1", trt.WeightsRole.KERNEL, kernel)
         refitter.refit_cuda_engine()
 
-    Weights that are set are kept, not copied, until others take their place, and as long as the refitter
-    lives. Runs that have begun end with the weights that they began with.
+    The refitter refers to weights that are set, without a copy, until others replace them or the refitter is
+    deleted. A running inference completes with the weights with which it began.
     """
 
     __slots__ = ("_engine", "_locations", "_pending", "_recipe", "_settings")
 
-    max_threads = Setting(int, 1, "Kept: most threads that a refit may use; it uses one.", low=1)
+    max_threads = Setting(int, 1, "Kept: maximum number of threads of a refit, which uses one.", low=1)
     weights_validation = Setting(
         bool,
         True,
-        "Whether a refit is refused where numbers become infinite in the type that the engine holds them in,"
-        " or differ from those of the build, where it was built with REFIT_IDENTICAL. It takes time.",
+        "Whether a refit checks the weights, which takes time. It fails if a number becomes infinite in the"
+        " type of the engine or, for an engine built with REFIT_IDENTICAL, differs from that of the build.",
     )
 
     def __init__(self, engine: ICudaEngine, logger: ILogger) -> None:
@@ -77,7 +77,7 @@ class Refitter(Logged, Managed):
     @one_line
     def __repr__(self) -> str:
         count = counted(len(self._pending), "set of weights", "sets of weights")
-        return f" of {quoted(self._engine.name)}: {count} given"
+        return f" of {quoted(self._engine.name)}: {count} pending"
 
     @property
     def _weights(self) -> tuple[WeightsRecord, ...]:
@@ -85,7 +85,7 @@ class Refitter(Logged, Managed):
 
     @quiet(False)
     def set_weights(self, layer_name: str, role: WeightsRole, weights: Weights | NDArray[Any]) -> bool:
-        """Weights of a layer from the next refit on: an array, or Weights of the same count and type.
+        """Set weights of a layer for the next refit: an array, or Weights, of the same count and type.
 
             refitter.set_weights("conv1", trt.WeightsRole.BIAS, np.zeros(64, np.float32))
 
@@ -111,7 +111,7 @@ class Refitter(Logged, Managed):
     def set_named_weights(
         self, name: str, weights: Weights | NDArray[Any], location: TensorLocation = TensorLocation.HOST
     ) -> bool:
-        """Weights by the name that `INetworkDefinition.set_weights_name`, or a model, gave them.
+        """Set weights by their name, from `INetworkDefinition.set_weights_name` or from a model.
 
             refitter.set_named_weights("w1", np.ones(9, np.float32))
 
@@ -129,7 +129,7 @@ class Refitter(Logged, Managed):
         return True
 
     def _numbers(self, name: str) -> list[int]:
-        """The weights of a name; several have one where a model calls a function twice."""
+        """The weights of a name; there are several if a model calls a function twice."""
         checked_name(name, "weights name")
         numbers = [k for k, record in enumerate(self._weights) if record.name == name]
         if len(numbers) > 1 and not all(self._weights[k].given_name for k in numbers):
@@ -170,7 +170,7 @@ class Refitter(Logged, Managed):
         return True
 
     def refit_cuda_engine_async(self, stream_handle: int) -> bool:
-        """The same, which is done when this returns."""
+        """The same; the refit is complete when this returns."""
         if not isinstance(stream_handle, int):
             raise wrong_type("refit_cuda_engine_async", stream_handle, "the handle of a stream as int")
         return self.refit_cuda_engine()
@@ -180,21 +180,21 @@ class Refitter(Logged, Managed):
         return [] if self._recipe is None else self._recipe.missing(self._pending, lacks)
 
     def get_missing(self) -> tuple[list[str], list[WeightsRole]]:
-        """Layers and roles of weights that a refit needs besides those that were set.
+        """The layers and roles of weights that a refit needs in addition to those that are set.
 
-        Such are weights that the engine holds together with them as one, and all that it was stripped of."""
+        These are weights that the engine combined with them into one constant, and all stripped weights."""
         return self._places(self._missing())
 
     def get_missing_weights(self) -> list[str]:
-        """The names of weights that a refit needs besides those that were set."""
+        """The names of weights that a refit needs in addition to those that are set."""
         return self._names(self._missing())
 
     def get_all(self) -> tuple[list[str], list[WeightsRole]]:
-        """Layers and roles of all weights that may change."""
+        """The layers and roles of all refittable weights."""
         return self._places(range(len(self._weights)))
 
     def get_all_weights(self) -> list[str]:
-        """The names of all weights that may change."""
+        """The names of all refittable weights."""
         return self._names(range(len(self._weights)))
 
     def _places(self, numbers: Iterable[int]) -> tuple[list[str], list[WeightsRole]]:
@@ -209,18 +209,18 @@ class Refitter(Logged, Managed):
         return self._pending.get(self._numbers(name)[0])
 
     def get_named_weights(self, weights_name: str) -> Weights:
-        """The weights that were set for a name; empty where none were, with AR842 for an unknown name."""
+        """The weights that are set for a name; empty if none are set, or with AR842 for an unknown name."""
         weights = self._weights_set(weights_name)
         return Weights() if weights is None else weights
 
     @quiet(TensorLocation.HOST)
     def get_weights_location(self, weights_name: str) -> TensorLocation:
-        """Where the weights are that were set for a name; HOST where none were."""
+        """The location of the weights that are set for a name; HOST if none are set."""
         return self._locations.get(self._numbers(weights_name)[0], TensorLocation.HOST)
 
     @quiet(False)
     def unset_named_weights(self, weights_name: str) -> bool:
-        """Forget the weights that were set for a name. False where none were."""
+        """Remove the weights that are set for a name; False if none are set."""
         removed = [self._pending.pop(number, None) for number in self._numbers(weights_name)]
         for number in self._numbers(weights_name):
             self._locations.pop(number, None)
@@ -232,12 +232,12 @@ class Refitter(Logged, Managed):
         return described_weights(record.dtype, record.count)
 
     def get_weights_prototype(self, weights_name: str) -> Weights:
-        """Type and count that weights of a name must have, without memory; count 0 for an unknown name."""
+        """The type and count of the weights of a name, without memory; count 0 for an unknown name."""
         prototype = self._prototype(weights_name)
         return Weights(DataType.FLOAT) if prototype is None else prototype
 
     def _ranges(self) -> dict[str, int]:
-        """The tensors whose ranges the engine computes with, and their numbers among the weights."""
+        """The tensors whose dynamic ranges the engine uses, and their numbers among the weights."""
         used = frozenset[int]() if self._recipe is None else self._recipe.used
         return {w.range_of: k for k, w in enumerate(self._weights) if w.range_of is not None and k in used}
 
@@ -250,12 +250,13 @@ class Refitter(Logged, Managed):
         return ranges[tensor_name]
 
     def get_tensors_with_dynamic_range(self) -> list[str]:
-        """Tensors whose ranges may change: of engines built with REFIT, those that int8 computes with."""
+        """The tensors with refittable dynamic ranges: those that int8 kernels of an engine built with REFIT
+        use."""
         return [*self._ranges()]
 
     @quiet(False)
     def set_dynamic_range(self, tensor_name: str, range: list[float]) -> bool:
-        """Another range (min, max) of a tensor from the next refit on.
+        """Set the dynamic range (min, max) of a tensor for the next refit.
 
             refitter.set_dynamic_range("x", [-2.0, 2.0])
 
@@ -270,8 +271,7 @@ class Refitter(Logged, Managed):
 
     @quiet((0.0, 0.0))
     def get_dynamic_range(self, tensor_name: str) -> tuple[float, float]:
-        """The range (min, max) that a refit sets for a tensor, otherwise that of the engine, which is
-        symmetric."""
+        """The range (min, max) that is set for a tensor, otherwise that of the engine, which is symmetric."""
         number = self._range_of(tensor_name)
         if number in self._pending:
             most = self._pending[number].elements()
@@ -285,6 +285,6 @@ class Refitter(Logged, Managed):
 
 
 def _near(name: str, known: list[str]) -> str:
-    """The name that was meant, for a message."""
+    """The suggestion of the most similar name, for a message."""
     near = get_close_matches(name[:MAX_LENGTH], known, 1)
     return f"; the nearest is {near[0]!r}" if near else ""

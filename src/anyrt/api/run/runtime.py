@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 
-# A plan comes from elsewhere, and cannot make its reader start more than this; numbers do not depend on it.
+# Limits the threads that a plan, which is foreign data, can start; results do not depend on their number.
 PLAN_THREADS = 64
 
 
@@ -48,19 +48,23 @@ class Runtime(Logged, Managed):
 
     __slots__ = ("_gpu_allocator", "_settings")
 
-    max_threads = Setting(int, 1, "Kept: checksums are computed on as many threads as engines use.", low=1)
-    DLA_core = Setting(int, -1, "Kept: the DLA core for engines; none exist here.")
-    temporary_directory = Setting(str, "", "Kept: where temporary files may go; none are made.")
+    max_threads = Setting(
+        int, 1, "Kept: maximum number of threads; checksums use as many threads as engines.", low=1
+    )
+    DLA_core = Setting(int, -1, "Kept: DLA core for engines; the machine has none.")
+    temporary_directory = Setting(str, "", "Kept: directory for temporary files; there are none.")
     tempfile_control_flags = Flags(
         TempfileControlFlag,
         TempfileControlFlag,
         TempfileControlFlag,
-        "Kept: which temporary files are allowed, as bits; none are made.",
+        "Kept: allowed temporary files as a bit mask; there are none.",
     )
     check_weights = Setting(
-        bool, None, "Whether loading compares weights with checksums; None: as ANYRT_CHECK_WEIGHTS says."
+        bool, None, "Whether loading compares weights with checksums; None: the value of ANYRT_CHECK_WEIGHTS."
     )
-    engine_host_code_allowed = Setting(bool, False, "Kept: whether plans may bring code; ours never do.")
+    engine_host_code_allowed = Setting(
+        bool, False, "Kept: whether plans may contain code; those of AnyRT never do."
+    )
 
     def __init__(self, logger: ILogger) -> None:
         self._settings: dict[str, object] = {}
@@ -82,7 +86,7 @@ class Runtime(Logged, Managed):
         self._gpu_allocator = allocator
 
     gpu_allocator = property(
-        None, _set_allocator, doc="Gives the memory that engines loaded from now on work in."
+        None, _set_allocator, doc="Allocates the memory of engines that are deserialized afterwards."
     )
 
     @quiet(None)
@@ -120,7 +124,7 @@ class Runtime(Logged, Managed):
 
 
 def opened(runtime: Runtime, file: PlanFile) -> ICudaEngine:
-    """The engine of a plan that was read."""
+    """The engine of a plan file."""
     channel, allocator, device = runtime._channel, runtime._gpu_allocator, loader.device()
     if allocator is not None:
         device = AllocatedDevice(device, allocator)
@@ -134,7 +138,7 @@ def opened(runtime: Runtime, file: PlanFile) -> ICudaEngine:
 
 
 def engine_pool(count: int | None, warn: Callable[[str], None]) -> Pool:
-    """The threads of an engine that wants so many; None: the machine's own number."""
+    """A thread pool for an engine with this number of threads; None: that of the machine."""
     threads = PLAN_THREADS if count in range(PLAN_THREADS, MAX_THREADS + 1) else count
     device = loader.device()
     return shared_pool(threads, device, lambda: obtain_pool(device, loader.target, warn))

@@ -1,4 +1,4 @@
-"""What users give for a plan: a path, a buffer, or a stream reader; read with as few copies as it can be."""
+"""Reads a plan from a path, a buffer or a stream reader, with as few copies as possible."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from anyrt.plan.disk import open_regular
 from anyrt.plan.file import PREAMBLE_BYTES, PlanFile, map_plan, read_plan, stated_bytes
 
 CHUNK: Final = 1 << 24
-# Asking before each inference whether a mapped file is intact takes 1 µs: as long as a small network.
+# To check before each inference whether a mapped file is intact takes 1 µs: as long as a small network.
 MAP_BYTES: Final = 1 << 20
 
 
 @cache
 def mixer() -> Mixer:
-    """What mixes checksums in this process."""
+    """The function that mixes checksums in this process."""
     return cached.mixer(loader.device(), loader.target)
 
 
 def read_source(source: object, check_weights: bool) -> PlanFile:
-    """The plan, checked; TypeError for anything other than these three."""
+    """Read and check the plan; TypeError for any other object."""
     match source:
         case os.PathLike():
             return _read_path(Path(source), check_weights)
         case IStreamReader() | IStreamReaderV2():
             return read_plan(_read_all(source), check_weights, mixer)
     try:
-        data = memoryview(source)  # type: ignore[arg-type]  # what is no buffer raises, as wanted
+        data = memoryview(source)  # type: ignore[arg-type]  # raises unless it is a buffer
     except TypeError:
         wanted = "the bytes of a plan, a pathlib.Path or a stream reader"
         do = FAILED if source is None else ""
@@ -63,9 +63,9 @@ def _read_path(path: Path, check_weights: bool) -> PlanFile:
 
 
 def _read_all(reader: IStreamReader | IStreamReaderV2) -> memoryview:
-    """The plan that a user's reader hands out, copied once: to aligned memory, as large as it states.
+    """Read the plan from a user's reader, with one copy to aligned memory of the size that the plan states.
 
-    Readers may refuse to return more than they have, so nothing beyond the plan's end is requested.
+    Readers may reject a request for more than they have, so nothing beyond the plan's end is requested.
     """
     start = chunk = _read(reader, PREAMBLE_BYTES)
     while chunk and len(start) < PREAMBLE_BYTES:
@@ -79,7 +79,7 @@ def _read_all(reader: IStreamReader | IStreamReaderV2) -> memoryview:
     at = len(start)
     while at < total and (chunk := _read(reader, min(CHUNK, total - at))):
         if at + len(chunk) > total:
-            raise PlanError("AR604", "plan", got=f"more than {total} bytes", wanted=f"{total}")
+            raise PlanError("AR604", "plan", got=f"more than {total} bytes", wanted=f"{total} bytes")
         memory[at : at + len(chunk)] = chunk
         at += len(chunk)
     return memory[:at].toreadonly()

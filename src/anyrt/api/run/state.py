@@ -13,7 +13,7 @@ from anyrt.runtime.loaded import Loaded
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class EngineState:
-    """A loaded plan. `engine` runs it; `io`: the inputs and outputs that users see."""
+    """A loaded plan. `engine` executes it; `io`: its inputs and outputs."""
 
     engine: Engine
     plan: Plan
