@@ -108,11 +108,8 @@ def _split(value: Value) -> Value:
 def _numbers(value: Value) -> Value:
     """The values of 8-bit codes that are not multiplied as codes, as numbers."""
     leaves = [v for v in walk([value]) if not v.args]
-    return (
-        constant(value)
-        if any(map(_are_bytes, leaves)) and all(isinstance(v.op, Const) for v in leaves)
-        else value
-    )
+    decoded = any(map(_are_bytes, leaves)) and all(isinstance(v.op, Const) for v in leaves)
+    return constant(value) if decoded else value
 
 
 def _blocked(rows: Side, coded: Side, op: Contract) -> Value | None:

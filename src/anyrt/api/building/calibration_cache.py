@@ -51,18 +51,12 @@ def parse_cache(content: Buffer, algorithm: CalibrationAlgoType | None) -> dict[
             bytes(content).decode("utf-8-sig").rstrip("\n").split("\n")
         )  # names may contain other line separators
     except UnicodeDecodeError:
-        raise _refused(
-            "bytes that are not UTF-8", "a text that begins with TRT-101600-EntropyCalibration2"
-        ) from None
+        raise _refused("bytes that are not UTF-8", "a text: TRT-101600-EntropyCalibration2 ...") from None
     head = _HEAD.fullmatch(lines[0].strip())
     if head is None or head[1] not in NAMES.values():
-        raise _refused(
-            f"{lines[0][:80]!r} as the first line", "a first line such as TRT-101600-EntropyCalibration2"
-        )
+        raise _refused(f"{lines[0][:80]!r} as the first line", "TRT-101600-EntropyCalibration2")
     if algorithm is not None and head[1] != NAMES[algorithm]:
-        raise _refused(
-            f"scales by {head[1]}", f"scales by {NAMES[algorithm]}, the algorithm of the calibrator"
-        )
+        raise _refused(f"scales by {head[1]}", f"by {NAMES[algorithm]}, the algorithm of the calibrator")
     every = (_scale(n, line) for n, line in enumerate(lines[1:], 2) if line.strip())
     return {name: scale for name, scale in every if scale}
 
@@ -72,10 +66,7 @@ def _scale(number: int, line: str) -> tuple[str, float]:
     name, _, digits = line.rstrip().rpartition(": ")
     (scale,) = struct.unpack(">f", bytes.fromhex(digits)) if _DIGITS.fullmatch(digits) else (-1.0,)
     if not name or not 0 <= scale < inf:
-        raise _refused(
-            f"{line[:80]!r} as line {number}",
-            "a name and a scale of 8 hexadecimal digits, such as input: 3c010a14",
-        )
+        raise _refused(f"{line[:80]!r} as line {number}", "a name and 8 hexadecimal digits: input: 3c010a14")
     return name, scale
 
 

@@ -129,12 +129,8 @@ class IBuilderConfig(Fixed, Managed):
     runtime_platform = Setting(
         RuntimePlatform, RuntimePlatform.SAME_AS_BUILD, "Kept: plans load on any platform."
     )
-    max_aux_streams = Setting(
-        int, -1, "Kept: maximum number of auxiliary streams; kernels use threads.", low=-1
-    )
-    progress_monitor = Setting(
-        IProgressMonitor, None, "Receives the progress of builds, and may cancel them."
-    )
+    max_aux_streams = Setting(int, -1, "Kept: limit of auxiliary streams; kernels use threads.", low=-1)
+    progress_monitor = Setting(IProgressMonitor, None, "Receives the progress of builds; may cancel them.")
     max_num_tactics = Setting(
         int,
         -1,
