@@ -15,11 +15,11 @@ from typing import Final
 
 import numpy as np
 
-from anyrt.core.dtype import is_float
+from anyrt.core.dtype import cast, is_float
 from anyrt.core.enums import DataType
 from anyrt.ir.graph import Graph, Value, apply
-from anyrt.ir.interpret import interpret
 from anyrt.ir.prim import Array
+from anyrt.ir.reference import reference_dtype, widen
 from anyrt.ir.rewrite import transformed
 from anyrt.passes.facts import number
 from anyrt.prims import build
@@ -43,11 +43,8 @@ class _Function:
     of: Value
 
     def at(self, x: Array) -> Array:
-        """Its results for a vector."""
-        shape = (len(x), *(1 for _ in self.of.shape[1:]))
-        vector = build.param("x", shape, self.of.dtype)
-        graph = Graph((("x", vector),), (("y", _on(self.result, {self.of: vector})),))
-        return interpret(graph, {"x": x.reshape(shape)})["y"].reshape(-1)
+        """Its results for a vector, as the interpreter computes them."""
+        return cast(_results(self.result, {self.of: widen(x, self.of.dtype)}), self.result.dtype)
 
 
 def keep_codes(graph: Graph) -> Graph:
@@ -126,16 +123,14 @@ def _computes(value: Value) -> bool:
     return isinstance(value.op, Map) and value.dtype not in LOWEST and not _operands(value)
 
 
-def _on(value: Value, done: dict[Value, Value]) -> Value:
-    """The same function of another value."""
+def _results(value: Value, done: dict[Value, Array]) -> Array:
+    """The results of elementwise functions for the arrays of those in `done`."""
     if value not in done:
         held = number(value)
-        one = (1,) * value.type.rank
-        done[value] = (
-            build.const(np.full(one, held), value.dtype)
-            if held is not None
-            else apply(value.op, *(_on(a, done) for a in value.args))
-        )
+        args = tuple(_results(a, done) for a in value.args)
+        shape = np.broadcast_shapes((1,), *(a.shape for a in args))
+        fixed = None if held is None else np.full(shape, held, reference_dtype(value.dtype))
+        done[value] = value.op.ref(args, shape) if fixed is None else fixed
     return done[value]
 
 
