@@ -1,11 +1,11 @@
-"""Named axes of operands: ranks, and sizes that are equal, as records say them.
+"""Named axes of operands: a record states the ranks and the equal sizes of its operands.
 
     Input("query", FLOATS, axes="batch heads queries size")
-    Input("mask", FLOATS, axes="batch? heads? queries keys")       # size 1, too, where there is a ?
+    Input("mask", FLOATS, axes="batch? heads? queries keys")       # an axis with a ? may have size 1
     Input("lengths", INTS, axes="batch+1")
     Input("scale", FLOATS, axes="| experts")                       # one number, or one for each expert
 
-The first operand that names an axis decides its size. A number is the size itself.
+The first operand that names an axis determines its size. A number in place of a name is the size itself.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _AXIS = re.compile(r"(\w+)(?:\+(\d+))?(\?)?")
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One axis: `more` elements than the size of that name, or a single one where it `may_be_1`."""
+    """One axis: its size is that of `name` plus `more`, or 1 if `may_be_1`."""
 
     name: str
     more: int
@@ -39,7 +39,7 @@ class Axis:
 
 @cache
 def parsed(text: str) -> tuple[tuple[Axis, ...], ...]:
-    """The choices of axes that a record names.
+    """The alternative lists of axes that a record names.
 
     >>> [[str(axis) for axis in axes] for axes in parsed("batch? size+1 | ")]
     [['1 or batch', 'size + 1'], []]
@@ -54,8 +54,8 @@ def _axis(text: str) -> Axis:
 
 
 def with_axes(op: Op[A], layer: Layer[A]) -> Layer[A]:
-    """The layer with operands whose axes have the sizes that the record asks for; AR123 where they have
-    others."""
+    """The layer with operands that have the sizes of the record, by requirements if sizes are dynamic. Raises
+    AR123 for other sizes."""
     if all(operand.axes is None for operand in op.inputs):
         return layer
     sizes: dict[str, tuple[Dim, str]] = {}

@@ -1,5 +1,6 @@
-"""Graphs from the cases of operators, with operands to feed and the answer of the reference:
-what derived tests run.
+"""Graphs of the operators' cases, with operands to feed and the results of the reference.
+
+Derived tests run them.
 
 for op, case in all_cases():
     run = case_run(op, case, dynamic=True)
@@ -30,7 +31,7 @@ from anyrt.prims.build import const, param
 
 AnyCase = Case[Attrs]
 AnyMistake = Mistake[Attrs]
-# One step between neighbouring numbers, relative to their size.
+# The distance of neighbouring numbers, relative to their magnitude.
 STEP = {
     DataType.FLOAT: 2.0**-23,
     DataType.HALF: 2.0**-10,
@@ -54,8 +55,8 @@ TINY = {
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A case made runnable. `expected`: real numbers or integers as the reference gave them; `types`:
-    of the outputs; `slack`: what each of them may differ, beside `atol`."""
+    """A case as a graph with its inputs. `expected`: the results of the reference, real numbers or integers.
+    `types`: of the outputs. `slack`: an absolute tolerance of each output in addition to `atol`."""
 
     graph: Graph
     feeds: dict[str, Array]
@@ -82,30 +83,30 @@ def all_mistakes() -> Iterator[tuple[AnyOp, AnyMistake]]:
 
 
 def case_run(op: AnyOp, case: AnyCase, dynamic: bool, followed: bool = True) -> Run:
-    """The case as a graph with its operands; `dynamic` leaves the sizes open that the case allows, which runs
-    alone find in operands that are not `followed`."""
+    """The case as a graph with its operands. `dynamic`: the sizes that the case allows are dynamic. Without
+    `followed`, sizes that are elements of operands are known at inference only."""
     arrays = operands(op, case)
     scales, out_scale = case.int8 or ((), None)
     graph, sizes = case_graph(op, case, dynamic and not case.static_only, arrays, followed)
     feeds = {name: _stored(arrays[int(name[1:])], v.dtype) for name, v in graph.inputs}
     expected = _expected(op, case, arrays, scales, out_scale)
     types = tuple(v.dtype for _, v in graph.outputs)
-    expected = tuple(_in_range(y, t) for y, t in zip(expected, types, strict=False))  # sizes come behind
+    expected = tuple(_in_range(y, t) for y, t in zip(expected, types, strict=False))  # counts follow
     return Run(graph, feeds, sizes, expected, types, case.rtol, case.atol)
 
 
 def _in_range(y: Array, t: DataType) -> Array:
-    """The result of a reference, which computes bytes, as integers of fewer bits."""
+    """The result of a reference, which computes in bytes, as integers of fewer bits."""
     return widen(cast(y, t), t) if is_packed(t) and is_integer(t) and y.dtype.kind in "iu" else y
 
 
 def case_graph(
     op: AnyOp, case: AnyCase | AnyMistake, dynamic: bool, arrays: tuple[Array, ...], followed: bool = True
 ) -> tuple[Graph, dict[str, int]]:
-    """The layer alone: operand i is input x{i}, output j is y{j}; and the sizes that `arrays` have.
+    """A graph of the layer alone, and the sizes of `arrays`. Operand i is input x{i}, output j is y{j}.
 
-    Operands whose values decide sizes are constants in the static form and inputs in the other, whose
-    elements are followed, or not."""
+    Operands whose values are sizes are constants in the static form, and inputs in the dynamic form. If
+    `followed`, the elements of these inputs are symbols."""
     values: list[Value | None] = []
     symbols: list[Symbol] = []
     sizes: dict[str, int] = {}
@@ -139,7 +140,7 @@ def case_graph(
 
 
 def operands(op: AnyOp, case: AnyCase | AnyMistake) -> tuple[Array, ...]:
-    """The operands' values in the interpreter's types: those of the case, or random by a fixed seed."""
+    """The operands in the interpreter's types: the values of the case, or random ones of a fixed seed."""
     seed = zlib.crc32(repr((op.layer.name, case.shapes, case.dtypes)).encode())
     random = np.random.default_rng(seed)
     low, high = (case.low, case.high) if isinstance(case, Case) else (-2.0, 2.0)
@@ -168,12 +169,12 @@ def _stored(array: Array, dtype: DataType) -> Array:
 
 
 def open_in(case: AnyCase | AnyMistake, i: int, rank: int) -> tuple[int, ...]:
-    """The axes of operand `i` that the case leaves open where sizes are dynamic."""
+    """The axes of operand `i` that are dynamic in the dynamic form of the case."""
     chosen = case.dynamic if isinstance(case, Case) else ()
     return chosen[i] if chosen else tuple(range(rank))
 
 
-# ---- the answer ---------------------------------------------------------------------------------
+# ---- expected results ---------------------------------------------------------------------------
 
 
 def _expected(
@@ -194,7 +195,7 @@ def _expected(
 
 
 def _coded(y: Array, scale: float) -> Array:
-    """Real numbers in steps of `scale`; NaN is the lowest code."""
+    """Real numbers divided by `scale`; NaN becomes the lowest code."""
     if y.dtype.kind != "f":
         return y
     real = y.astype(np.float64)
@@ -202,14 +203,14 @@ def _coded(y: Array, scale: float) -> Array:
 
 
 def differences(run: Run, outputs: Mapping[str, Array]) -> list[str]:
-    """What is wrong with `outputs`, one line each; nothing when they are right.
+    """The differences of `outputs` from the expected results, one line each; an empty list if there are none.
 
-    Floats may be off by one rounding to their type beside the case's tolerances. Integers are exact; where
-    the reference answers with real numbers, those rounded to the integer type, either way near a tie unless
-    the case tolerates nothing."""
+    Floats may differ by one rounding to their type in addition to the tolerances of the case. Integers must
+    be equal. If the reference returns real numbers for integers, they are rounded. Near a tie, both integers
+    are accepted unless the tolerances of the case are 0."""
     lines = []
     slack = run.slack or (0.0,) * len(run.expected)
-    outputs_of = run.graph.outputs[: len(run.expected)]  # behind them is what tells sizes
+    outputs_of = run.graph.outputs[: len(run.expected)]  # counts follow them
     for (name, value), want, more in zip(outputs_of, run.expected, slack, strict=True):
         got = outputs[name]
         if got.shape != want.shape or got.dtype != numpy_dtype(value.dtype):

@@ -1,8 +1,8 @@
-"""Chains of layers in which something is empty, made of the cases that operators list.
+"""Chains of layers with an empty tensor, built from the cases that operators list.
 
-A chain begins with an input like an operand of some case, along an axis of which nothing may lie. Each layer
-takes the attributes of one of its own cases, of which a size may be 0 as well, and what the layer before it
-gives for one of its operands; the others are constants.
+A chain begins with an input like an operand of some case; an axis of it may have size 0. Each layer has the
+attributes of one of its own cases, where a size may be replaced by 0. One of its operands is the output of
+the layer before it; the others are constants.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from anyrt.ops._record import ABSENT, AnyOp, Attrs, Kind, Layer
 from anyrt.ops._types import OWN
 from anyrt.prims.build import const, map_, param
 
-# Others are no first operand, stand for real numbers (test_int8.py), or cannot be computed with.
+# Other types are of no first operand, represent real numbers (test_int8.py), or have no arithmetic.
 TYPES = frozenset(DataType) - OWN - {DataType.INT8, DataType.E8M0} | {DataType.DOUBLE, DataType.UINT16}
-ROUNDED = {DataType.HALF: "to_half", DataType.BF16: "to_bf16"}  # as outputs of layers of networks are
-RTOL = 1e-5  # layers that round more coarsely by themselves are in no chain
+ROUNDED = {DataType.HALF: "to_half", DataType.BF16: "to_bf16"}  # as networks round outputs of layers
+RTOL = 1e-5  # chains exclude cases with a larger tolerance
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +68,11 @@ def joined(chains: Sequence[Chain]) -> Run:
 
 
 class Unfit(Exception):
-    """These cases do not follow one another."""
+    """These cases cannot follow one another."""
 
 
 def chain(ops: Sequence[AnyOp], dynamic: bool, tries: int = 1000) -> Chain | None:
-    """One chain of these layers, always the same; None where none is found."""
+    """A chain of these layers, the same for the same arguments; None if `tries` attempts find none."""
     name = "_".join([*(op.layer.name.lower() for op in ops), "dynamic" if dynamic else "static"])
     random = Random(zlib.crc32(name.encode()))
     for _ in range(tries):
@@ -102,19 +102,19 @@ def _grown(name: str, ops: Sequence[AnyOp], random: Random, dynamic: bool) -> Ch
     if all(a.size for a in results):
         raise Unfit
     fed, layers = cast(held, dtype), f"{dtype.name}{held.shape} {steps}"
-    with np.errstate(all="ignore"):  # conditions on data that do not hold are raised
+    with np.errstate(all="ignore"):  # raises if a condition on data does not hold
         interpret(counted(Graph(((name, x),), ((name, value),), symbols=symbols)), {name: fed}, sizes)
     return Chain(name, x, value, symbols, fed, results[-1], layers, slack)
 
 
 def _holds(rule: Requirement, sizes: Mapping[str, int]) -> bool:
-    """False, too, where data decide that inside a layer."""
+    """Whether the requirement holds; False if it has a data-dependent dimension of a layer's inside."""
     known = {s.name for s in symbols_of(rule.left) | symbols_of(rule.right)}
     return known <= sizes.keys() and rule.holds(sizes)
 
 
 def _decided(value: Value, answer: Array) -> dict[str, int]:
-    """Sizes that data have decided."""
+    """The data-dependent dimensions of `value`, with their sizes."""
     pairs = zip(map(as_symbol, value.shape), answer.shape, strict=True)
     return {sym.name: n for sym, n in pairs if sym is not None and sym.most is not None}
 
@@ -122,7 +122,7 @@ def _decided(value: Value, answer: Array) -> dict[str, int]:
 def _step(
     op: AnyOp, name: str, value: Value, held: Array, sizes: Mapping[str, int], random: Random
 ) -> tuple[Value, Array, str, float]:
-    """One more layer: its value, what the reference gives, what it is, and what it may differ."""
+    """One more layer: its value, the result of the reference, its description, and its tolerance."""
     case, place, arrays = _pick(op, held.ndim, value.dtype, random)
     moved = held.shape != arrays[place].shape
     if case.rtol > RTOL or (moved and any(_counts(case, k) for k in range(len(case.data)))):
@@ -149,14 +149,14 @@ def _step(
 
 
 def _counts(case: AnyCase, k: int) -> bool:
-    """True for an operand of chosen integers, as lengths: they suit the case's own sizes."""
+    """Whether operand `k` has chosen integers, such as lengths, which fit only the sizes of the case."""
     return case.data[k] is not None and not is_float(dtype_of(case, k))
 
 
 def _pick(
     op: AnyOp, rank: int | None, dtype: DataType | None, random: Random
 ) -> tuple[AnyCase, int, tuple[Array, ...]]:
-    """A case, the place of an operand of this rank (if there is one) and type in it, and its operands."""
+    """A case, the index of one of its operands of this type and, if possible, rank, and all its operands."""
     places = _places(op, rank, dtype) or _places(op, None, dtype)
     if not places:
         raise Unfit
@@ -165,7 +165,7 @@ def _pick(
 
 @cache
 def _operands_of(op: AnyOp) -> list[tuple[AnyCase, tuple[Array, ...]]]:
-    """Every case with its operands, which take longer to draw than a layer to expand."""
+    """Every case with its operands. Cached, as drawing them takes longer than expanding a layer."""
     return [(case, operands(op, case)) for case in op.cases()]
 
 
@@ -183,12 +183,12 @@ def _places(
 
 
 def _decides(op: AnyOp, k: int) -> bool:
-    """True for an operand whose values must be known."""
+    """Whether the values of operand `k` must be known."""
     return op.operand(k).shape_values or op.operand(k).build_time
 
 
 def _like(operand: Array, before: tuple[int, ...], shape: tuple[int, ...]) -> Array:
-    """An operand of the sizes that go with another one of `shape` instead of `before`."""
+    """The operand, resized to fit another operand whose shape is `shape` instead of `before`."""
     if operand is ABSENT or operand.ndim != len(before):
         return operand
     sizes = shape
@@ -198,13 +198,13 @@ def _like(operand: Array, before: tuple[int, ...], shape: tuple[int, ...]) -> Ar
 
 
 def _emptied(array: Array, random: Random) -> Array:
-    """Nothing along one of the axes, or the array itself."""
+    """The array without elements along a random axis, or the array itself."""
     axis = random.randrange(array.ndim + 1)
     return array if axis == array.ndim else array.take([], axis)
 
 
 def _with_a_zero(op: AnyOp, attrs: Attrs, random: Random) -> Attrs:
-    """The attributes with one of the sizes in them 0, or as they are."""
+    """The attributes with one of their sizes set to 0, or unchanged."""
     held = {s.name: getattr(attrs, s.name) for s in op.specs() if s.kind in (Kind.DIMS, Kind.FLOATS)}
     places = [(name, k) for name, sizes in held.items() for k in range(len(sizes or ()))]
     name, k = random.choice([*places, ("", 0)])

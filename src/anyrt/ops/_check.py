@@ -1,7 +1,7 @@
-"""Checks that several operators make, each raising an error that names the layer.
+"""Checks that operators share. Each raises an error that names the layer.
 
-A condition on dynamic sizes that cannot be judged yet becomes a `Requirement`;
-`checked` ties requirements to a value.
+A condition on dynamic sizes that the build cannot decide becomes a `Requirement`;
+`checked` attaches requirements to a value.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ Requirements = tuple[Requirement, ...]
 def need(
     where: str, left: Dim, relation: Relation, right: Dim, code: str, got: str, wanted: str, do: str
 ) -> Requirements:
-    """Nothing when the relation (EQ or LE) always holds, an error when it never does, else the
-    requirement."""
+    """An empty tuple if the relation (EQ or LE) always holds, else the requirement. Raises an error with
+    `code` if the relation never holds."""
     difference = add(right, mul(left, -1))
     low, high = bounds(difference)
     fails = high < 0 or (relation is Relation.EQ and low > 0)
@@ -40,7 +40,7 @@ def need(
 
 
 def checked(value: Value, requirements: Iterable[Requirement]) -> Value:
-    """`value`, with conditions that must hold where it is computed."""
+    """`value`, with requirements that must hold when it is computed."""
     kept = tuple(dict.fromkeys(requirements))
     return apply(Checked(kept), value) if kept else value
 
@@ -51,16 +51,16 @@ def show(shape: Shape | tuple[float, ...]) -> str:
 
 
 def check_rank(where: str, shape: Shape) -> None:
-    """No more axes than a tensor that a user sees can have; values inside a layer may have more."""
+    """Raises AR115 for an output with more than MAX_RANK axes. Values inside a layer may have more."""
     if len(shape) > MAX_RANK:
         got = f"{len(shape)} axes in {show(shape)}"
         raise ShapeError(
-            "AR115", where, got, f"at most {MAX_RANK}", "merge axes, or leave out those of size 1"
+            "AR115", where, got, f"at most {MAX_RANK}", "merge axes, or remove those of size 1"
         )
 
 
 def check_axis(where: str, axis: int, rank: int) -> None:
-    """0 <= axis < rank."""
+    """Raises AR303 unless 0 <= axis < rank."""
     if not 0 <= axis < rank:
         raise ArgumentError(
             "AR303", where, f"axis {axis}", f"0 to {rank - 1}", f"the input has {rank} dimensions"
@@ -68,7 +68,7 @@ def check_axis(where: str, axis: int, rank: int) -> None:
 
 
 def axes_of(where: str, mask: int, rank: int) -> tuple[int, ...]:
-    """The axes of a bit mask: at least one, all within the rank."""
+    """The axes of a bit mask. Raises AR302 if it has no bit, or one outside the rank."""
     if mask <= 0 or mask >> rank:
         got, wanted = f"axes {bin(mask)} for rank {rank}", f"bits 0 to {rank - 1}, at least one of them"
         raise ArgumentError("AR302", where, got, wanted, "bit i stands for dimension i")
@@ -76,7 +76,7 @@ def axes_of(where: str, mask: int, rank: int) -> tuple[int, ...]:
 
 
 def normalized_axes(where: str, axes: Iterable[int], rank: int) -> tuple[int, ...]:
-    """Axes counted from the front; negative ones count from the end, none may be named twice."""
+    """The axes as indices from 0; negative ones count from the end. Raises AR305 for a repeated axis."""
     numbers = tuple(axes)
     for axis in numbers:
         if not -rank <= axis < rank:
@@ -91,21 +91,21 @@ def normalized_axes(where: str, axes: Iterable[int], rank: int) -> tuple[int, ..
 
 
 def check_dtype(where: str, got: DataType, allowed: frozenset[DataType], what: str) -> None:
-    """`got` is one of the types that `what` takes."""
+    """Raises AR202 unless `got` is one of the types that `what` supports."""
     if got not in allowed:
         names = ", ".join(short_name(t) for t in sorted(allowed, key=int))
         raise DTypeError("AR202", where, f"{short_name(got)} for {what}", f"one of {names}", "cast the input")
 
 
 def check_weights(where: str, got: DataType, tensor: DataType, what: str) -> None:
-    """AR205 unless weights are float32, or of the type of the tensor they go with."""
+    """Raises AR205 unless weights are float32, or of the type of the tensor that they are used with."""
     if got not in {DataType.FLOAT, tensor}:
         wanted = " or ".join(dict.fromkeys((short_name(tensor), short_name(DataType.FLOAT))))
         raise DTypeError("AR205", where, f"{what} of type {short_name(got)}", wanted, "convert the weights")
 
 
 def check_same_rank(where: str, values: Iterable[Value]) -> None:
-    """All operands have one rank."""
+    """Raises AR122 unless all operands have the same rank."""
     ranks = [v.type.rank for v in values]
     if len(set(ranks)) > 1:
         got, do = (
@@ -130,7 +130,7 @@ def constants(where: str, value: Value, what: str) -> tuple[int, ...]:
 
 
 def constant_of(value: Value | None) -> Const | None:
-    """The constant that an operand is, or that functions make it of, as of another type; None for others."""
+    """The constant that an operand is, or is computed from by unary functions such as a cast; else None."""
     while value is not None and isinstance(value.op, Map) and len(value.args) == 1:
         value = value.args[0]
     return value.op if value is not None and isinstance(value.op, Const) else None
@@ -142,7 +142,7 @@ def is_constant(value: Value | None) -> bool:
 
 
 def held(value: Value) -> Array:
-    """The elements of such an operand, as the interpreter holds them."""
+    """The elements of a constant operand, in the interpreter's types."""
     return value.op.blob.array if isinstance(value.op, Const) else evaluate(value)
 
 

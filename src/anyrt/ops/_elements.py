@@ -1,7 +1,7 @@
-"""Sizes from the elements of operands: those that follow from other sizes, and those that only a run knows.
+"""Sizes from elements of operands: some follow from other sizes, the others are known at inference only.
 
-Where `known` cannot tell an element, it is a number that data decide (core/counts.py), which a `Count` tells.
-What the layer makes is tied to it, so that a graph of the layer's output has the number, too.
+If `known` has no value for an element, it is a data-dependent dimension (core/counts.py), which a `Count`
+computes. The layer's result is tied to the `Count`, so that every graph of the layer's output contains it.
 
     sizes = vector(layer, 1, "the sizes")
     return (with_counts(layer, taps(x, 0, sizes[0], rule), 1),)
@@ -52,7 +52,7 @@ def with_counts(layer: Layer[A], y: Value, *operands: int) -> Value:
 
 
 def tied(y: Value, tells: Iterable[Value]) -> Value:
-    """`y`, tied to values that compute data-dependent dimensions: a graph with `y` has them, too."""
+    """`y`, tied to values that compute data-dependent dimensions: a graph with `y` contains them."""
     for number in dict.fromkeys(tells):
         y = apply(Checked(()), y, number)
     return y
@@ -95,7 +95,7 @@ def _elements(name: str, value: Value) -> Iterator[Element]:
 
 
 def _most(value: Value) -> Dim | None:
-    """An upper bound of a number that cannot be negative: of min(max(x, 0), bound), either way round."""
+    """The upper bound of a number that is not negative: `bound` of min(max(x, 0), bound), in either order."""
     limits = [bound for x, bound in _pairs(value, "min") if any(_is_zero(y) for _, y in _pairs(x, "max"))]
     for x, zero in _pairs(value, "max"):
         limits += [bound for _, bound in _pairs(x, "min") if _is_zero(zero)]
@@ -107,7 +107,7 @@ def _most(value: Value) -> Dim | None:
 
 
 def _pairs(value: Value, fn: str) -> Iterator[tuple[Value, Value]]:
-    """Both operands of a binary function, in either order; views and casts of it are skipped."""
+    """The operands of a binary function, in both orders; views and integer casts of it are skipped."""
     while isinstance(value.op, Checked | Reshape | View) or _is_integer_cast(value):
         value = value.args[0]
     if fn_of(value) == fn:

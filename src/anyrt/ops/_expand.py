@@ -1,13 +1,11 @@
-"""From a layer to primitives: `expand_layer` checks operands, expands, and gives INT8 tensors their meaning.
+"""From a layer to primitives: `expand_layer` checks operands, interprets INT8 tensors, and expands the layer.
 
-INT8 with dynamic ranges: an element q of a tensor with scale s (range / 127;
-1 without a range) stands for q·s. Layers that
-compute (`Op.real_int8`) work on these real numbers in float32;
-the result, divided by the output's scale, is rounded half to
-even and saturated to −128 … 127, and NaN becomes −128. Layers that only move elements copy the codes,
-after bringing every
-operand to the output's scale; an output without a range then has the scale of the first INT8 operand.
-Quantize and Dequantize (`Op.coded`) name scales themselves: they make and read codes, whatever the ranges.
+INT8 with dynamic ranges: an element q of a tensor with scale s (range / 127; 1 without a range) represents
+q·s. Layers that compute (`Op.real_int8`) use these real numbers in float32. The result is divided by the
+scale of the output, rounded half to even and saturated to −128 … 127; NaN becomes −128. Layers that only move
+elements copy the codes, after converting every operand to the scale of the output. An output without a range
+then has the scale of the first INT8 operand. Quantize and Dequantize (`Op.coded`) have scales of their own:
+they write and read codes, whatever the ranges.
 """
 
 from __future__ import annotations
@@ -41,8 +39,8 @@ def expand_layer(
 ) -> tuple[Value, ...]:
     """The outputs of `layer` as values of the graph; every error names the layer.
 
-    in_scales: scale of each operand, 1 where missing. out_scale: None when the output has no dynamic range.
-    out_type: the type asked for output 0 (set_output_type of weakly typed networks).
+    in_scales: scale of each operand, 1 if missing. out_scale: None if the output has no dynamic range.
+    out_type: the type requested for output 0 (set_output_type of weakly typed networks).
     """
     try:
         _check_operands(op, layer)
@@ -62,7 +60,7 @@ def expand_layer(
 
 
 def output_scale(op: Op[A], layer: Layer[A], in_scales: tuple[Scale, ...], out_scale: Scale | None) -> Scale:
-    """What one step of an INT8 output is worth."""
+    """The scale of an INT8 output."""
     if out_scale is not None:
         return out_scale
     if op.real_int8(layer.attrs):
@@ -71,11 +69,11 @@ def output_scale(op: Op[A], layer: Layer[A], in_scales: tuple[Scale, ...], out_s
 
 
 def dla_reason(op: Op[A], layer: Layer[A], types: frozenset[DataType] = DLA_TYPES) -> str | None:
-    """Why DLA cannot run `layer`, None when it can; `types`: the element types that the layer may run in."""
+    """The reason why DLA cannot run `layer`, or None. `types`: the element types that the layer may use."""
     try:
         reason, outputs = op.dla(layer), expand_layer(op, layer)
     except AnyrtError as e:
-        return f"the layer has a mistake: {e}"
+        return f"the layer is invalid: {e}"
     if reason is not None:
         return reason
     operands = [v for i, v in enumerate(layer.inputs) if v is not None and not op.operand(i).shape_values]
@@ -115,8 +113,8 @@ def _check_same_type(where: str, first: Value, value: Value, i: int, j: int) -> 
 
 
 def _limited(op: Op[A], layer: Layer[A], outputs: tuple[Value, ...]) -> tuple[Value, ...]:
-    """The outputs, within the limit of axes, and tied to that of elements where they can be larger than every
-    operand."""
+    """The outputs, checked for the maximum rank. Outputs that may be larger than every operand are also
+    checked for the maximum number of elements."""
     volumes = [product(v.shape) for v in layer.inputs if v is not None]
     out = []
     for value in outputs:
@@ -151,7 +149,7 @@ def _stage_int8(
             inputs.append(value)
         elif real:
             inputs.append(_dequantize(value, scale))
-        else:  # one multiplication, so that twice a scale makes ties, which two roundings would miss
+        else:  # one multiplication: two roundings would lose the ties that a ratio of 2 produces
             inputs.append(_quantize(_dequantize(value, ratio(scale, target)), 1.0))
     return replace(layer, inputs=tuple(inputs), int8=real, codes=tuple(codes))
 
