@@ -54,9 +54,7 @@ def check_rank(where: str, shape: Shape) -> None:
     """Raises AR115 for an output with more than MAX_RANK axes. Values inside a layer may have more."""
     if len(shape) > MAX_RANK:
         got = f"{len(shape)} axes in {show(shape)}"
-        raise ShapeError(
-            "AR115", where, got, f"at most {MAX_RANK}", "merge axes, or remove those of size 1"
-        )
+        raise ShapeError("AR115", where, got, f"at most {MAX_RANK}", "merge axes, or remove those of size 1")
 
 
 def check_axis(where: str, axis: int, rank: int) -> None:

@@ -1,7 +1,7 @@
-"""What Convolution and Deconvolution share: attributes, kernels and biases with their checks, int8 codes.
+"""Parts of Convolution and Deconvolution: attributes, checks of kernels and biases, int8 codes.
 
-Sums of products are FLOAT, or DOUBLE of that, so that a bias is added before anything is rounded; those of
-int8 codes are exact (INT32), and become FLOAT then.
+Sums of products are FLOAT, or DOUBLE for DOUBLE inputs, so that the bias is added before any rounding. Those
+of int8 codes are exact (INT32) and are then converted to FLOAT.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from anyrt.prims.contract import SUMMED
 
 Numbers = NDArray[np.float64]
 MOST_AXES = 3
-POSITIONS, INSIDE = "xyz", "uvw"  # labels of contractions: where windows lie, and elements of a window
+POSITIONS, INSIDE = "xyz", "uvw"  # labels of contractions: positions, elements of a window
 INPUTS = (
     Input("input", REALS | {DataType.INT8, DataType.INT32}),
     Input("kernel", REALS | {DataType.INT8, DataType.INT32}, required=False, same_as=0),
@@ -65,15 +65,13 @@ def _zeros(size: tuple[int, ...]) -> tuple[int, ...]:
 class FilterAttrs(Attrs):
     """Attributes of Convolution and Deconvolution."""
 
-    num_output_maps: int = attr(Kind.INT, "channels of the output")
-    kernel_size_nd: tuple[int, ...] = attr(Kind.DIMS, "elements of the kernel along each spatial axis")
-    kernel: Blob = attr(Kind.WEIGHTS, "the kernel's values; empty where input 1 has them", EMPTY_BLOB)
-    bias: Blob = attr(
-        Kind.WEIGHTS, "added to each output map; empty: nothing, or what input 2 has", EMPTY_BLOB
-    )
+    num_output_maps: int = attr(Kind.INT, "number of output channels")
+    kernel_size_nd: tuple[int, ...] = attr(Kind.DIMS, "size of the kernel along each spatial axis")
+    kernel: Blob = attr(Kind.WEIGHTS, "values of the kernel; empty if input 1 is connected", EMPTY_BLOB)
+    bias: Blob = attr(Kind.WEIGHTS, "one value for each output map; empty: input 2, or no bias", EMPTY_BLOB)
     padding_mode: PaddingMode = attr(
         Kind.ENUM,
-        "how padding and the output's size follow; the SAME modes disregard the paddings below",
+        "how padding and output size are computed; the SAME modes ignore the paddings below",
         PaddingMode.EXPLICIT_ROUND_DOWN,
         enum=PaddingMode,
     )
@@ -81,25 +79,25 @@ class FilterAttrs(Attrs):
         Kind.DIMS, "padding before the first element", None, from_attr=("kernel_size_nd", _zeros)
     )
     post_padding: tuple[int, ...] | None = attr(
-        Kind.DIMS, "padding behind the last element", None, from_attr=("kernel_size_nd", _zeros)
+        Kind.DIMS, "padding after the last element", None, from_attr=("kernel_size_nd", _zeros)
     )
     padding_nd: tuple[int, ...] | None = attr(
-        Kind.DIMS, "both paddings", None, sets=("pre_padding", "post_padding")
+        Kind.DIMS, "padding at both ends", None, sets=("pre_padding", "post_padding")
     )
     stride_nd: tuple[int, ...] | None = attr(
-        Kind.DIMS, "from one window to the next", None, from_attr=("kernel_size_nd", _ones)
+        Kind.DIMS, "distance of neighbouring windows", None, from_attr=("kernel_size_nd", _ones)
     )
     dilation_nd: tuple[int, ...] | None = attr(
         Kind.DIMS,
-        "from one element of the kernel to the next, in elements that it meets",
+        "distance of the elements that neighbouring kernel elements are multiplied with",
         None,
         from_attr=("kernel_size_nd", _ones),
     )
-    num_groups: int = attr(Kind.INT, "groups that channels and output maps are split into", 1)
+    num_groups: int = attr(Kind.INT, "number of groups of channels and output maps", 1)
 
     @property
     def paddings(self) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
-        """Before and after; None where nothing was said."""
+        """The paddings before and after; None if not set."""
         both = self.padding_nd
         before = both if self.pre_padding is None else self.pre_padding
         return before, both if self.post_padding is None else self.post_padding
@@ -107,10 +105,10 @@ class FilterAttrs(Attrs):
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """A layer whose attributes are checked. `x`: (N, C, …), numbers or codes of int8; `kernel`, of its type:
-    the first two axes as the layer has them, before them one for groups where there are more than one.
+    """A layer with checked attributes. `x`: (N, C, …), numbers or int8 codes. `kernel`: of the type of `x`;
+    its first two axes are those of the layer, after an axis for groups if there are several.
 
-    step: what a sum of products of codes is worth, one number, or one for each output map; None for numbers.
+    step: the scale of sums of products of codes, one number or one for each output map; None for numbers.
     bias: FLOAT or DOUBLE, one for each output map. before, after: the explicit paddings.
     """
 
@@ -124,12 +122,13 @@ class Filter:
 
     @property
     def spatial(self) -> Shape:
-        """The sizes that windows slide along."""
+        """The spatial sizes of the input."""
         return self.x.shape[2:]
 
 
 def read(layer: Layer[FilterAttrs], channels_first: bool) -> Filter:
-    """The layer's operands and weights, checked. channels_first: as (C, K / G, …), not (K, C / G, …)."""
+    """The layer's checked operands and weights. channels_first: the kernel is (C, K / G, …), else
+    (K, C / G, …)."""
     attrs, name = layer.attrs, layer.name
     by = _slides(layer)
     x, step = _codes(layer, 0)
@@ -148,7 +147,7 @@ def read(layer: Layer[FilterAttrs], channels_first: bool) -> Filter:
 
 
 def summed(f: Filter, equation: str, windows: Value, kernel: Value) -> Value:
-    """The contraction of windows with a kernel: FLOAT or DOUBLE, or INT32 from codes and integers."""
+    """The contraction of windows with a kernel: FLOAT or DOUBLE, or INT32 for codes and integers."""
     if f.step is None:
         whole = windows.dtype is DataType.INT32
         return contract(equation, windows, kernel, DataType.INT32 if whole else wide(windows.dtype))
@@ -161,7 +160,7 @@ def summed(f: Filter, equation: str, windows: Value, kernel: Value) -> Value:
 
 
 def finished(f: Filter, layer: Layer[FilterAttrs], sums: Value) -> Value:
-    """(N, K, …) sums with their worth and the bias, of the layer's type; FLOAT for int8."""
+    """The layer's result: (N, K, …) sums, scaled, with the bias, of the layer's type; FLOAT for int8."""
     if layer.input(0).dtype is DataType.INT32 and f.bias is None:
         return sums
     y = cast(sums, wide(sums.dtype))
@@ -175,7 +174,7 @@ def finished(f: Filter, layer: Layer[FilterAttrs], sums: Value) -> Value:
 
 
 def _beside(v: Value, y: Value) -> Value:
-    """(K,) beside (N, K, …)."""
+    """`v`, (K,), reshaped to broadcast with `y`, (N, K, …)."""
     return reshape(v, (1, v.shape[0], *(1 for _ in y.shape[2:])))
 
 
@@ -191,8 +190,8 @@ def _slides(layer: Layer[FilterAttrs]) -> tuple[Slide, ...]:
 
 
 def of_batches(layer: Layer[FilterAttrs], compute: Callable[[Layer[FilterAttrs]], Value]) -> Value:
-    """What `compute` makes of the layer on (N, C, spatial sizes): axes before the channels are one, of all
-    batches."""
+    """The result of `compute` for the layer on (N, C, spatial sizes): the axes before the channels are merged
+    to N, and split again in the result."""
     x = layer.input(0)
     lead = x.type.rank - len(layer.attrs.kernel_size_nd) - 1
     if lead <= 1:
@@ -204,20 +203,20 @@ def of_batches(layer: Layer[FilterAttrs], compute: Callable[[Layer[FilterAttrs]]
 
 
 def _flat(x: Value, lead: int) -> Value:
-    """With its first axes as one."""
+    """`x` with its first `lead` axes merged."""
     return reshape(x, (product(x.shape[:lead]), *x.shape[lead:]))
 
 
 def _channels(layer: Layer[FilterAttrs], x: Value, axes: int) -> int:
-    """The channels of the input, which the groups divide, as they do the output maps."""
+    """The number of input channels. Raises AR118 unless the groups divide it and the output maps."""
     name, rank, groups = layer.name, x.type.rank, layer.attrs.num_groups
     if rank != axes + 2:
-        do = "reshape the input, or give another kernel_size_nd"
+        do = "reshape the input, or change kernel_size_nd"
         got, wanted = f"rank {rank} for a kernel with {axes} spatial axes", f"rank {axes + 2}: (N, C, …)"
         raise ShapeError("AR101", name, got, wanted, do)
     (channels,) = static_shape(name, x.shape[1:2], "channels of size")
     if channels == 0:
-        do = "give the input a channel: a sum over none has no kernel"
+        do = "use an input with at least one channel"
         raise ShapeError("AR123", name, f"no channels in {show(x.shape)}", "1 or more", do)
     if groups < 1:
         raise ShapeError("AR118", name, f"{groups} groups", "at least 1", "use 1 for no groups")
@@ -231,17 +230,17 @@ def _channels(layer: Layer[FilterAttrs], x: Value, axes: int) -> int:
 
 
 def _codes(layer: Layer[FilterAttrs], i: int) -> tuple[Value, Scale | None]:
-    """An operand; an int8 one by its codes, and what a step of these is worth."""
+    """An operand, or the codes of an int8 operand with their scale."""
     codes = layer.codes[i] if i < len(layer.codes) else None
     return (layer.input(i), None) if codes is None else (codes[0], single(codes[1]))
 
 
 def _kernel(layer: Layer[FilterAttrs], shape: tuple[int, ...], maps_axis: int) -> tuple[Value, Scale | None]:
-    """The kernel, of the input's type, and what a step of its codes is worth."""
+    """The kernel, of the input's type, and the scale of its codes."""
     blob, name = layer.attrs.kernel, layer.name
     if layer.optional(1) is None:
         if blob.size == 0:
-            wanted, do = f"{prod(shape)} values", "give a kernel, or connect input 1 by set_input"
+            wanted, do = f"{prod(shape)} values", "pass a kernel, or connect input 1 with set_input"
             raise GraphError("AR406", name, "no kernel", wanted, do)
         if blob.size != prod(shape):
             got, wanted = f"{blob.size} kernel values", f"{prod(shape)} for {show(shape)}"
@@ -252,7 +251,7 @@ def _kernel(layer: Layer[FilterAttrs], shape: tuple[int, ...], maps_axis: int) -
             return cast(apply(Const(blob, shape)), layer.input(0).dtype), None
         return _coded(layer, blob, shape, maps_axis)
     if blob.size:
-        got, do = f"{blob.size} kernel values beside input 1", "add the layer with an empty kernel"
+        got, do = f"{blob.size} kernel values and input 1", "add the layer with an empty kernel"
         raise ShapeError("AR102", name, got, "no values", do)
     kernel, step = _codes(layer, 1)
     return _sized(layer, kernel, shape, "kernel"), step
@@ -261,7 +260,7 @@ def _kernel(layer: Layer[FilterAttrs], shape: tuple[int, ...], maps_axis: int) -
 def _coded(
     layer: Layer[FilterAttrs], blob: Blob, shape: tuple[int, ...], maps_axis: int
 ) -> tuple[Value, Scale]:
-    """The kernel as int8: its largest value of each output map is 127 steps."""
+    """The kernel as int8 codes, and their scales: the largest magnitude of each output map has code 127."""
     if blob.dtype is DataType.INT8:
         return apply(Const(blob, shape)), 1.0
     groups = layer.attrs.num_groups
@@ -273,7 +272,7 @@ def _coded(
 
 
 def _worth(step: Scale | None, kernel: Scale | None) -> Value | None:
-    """What products of codes are worth, one number or one of each output map."""
+    """The scale of products of codes, one number or one for each output map."""
     if step is None or kernel is None:
         return None
     if isinstance(kernel, float) and isinstance(step, float):
@@ -285,7 +284,7 @@ def _worth(step: Scale | None, kernel: Scale | None) -> Value | None:
 def _bias(layer: Layer[FilterAttrs]) -> Value | None:
     blob, operand, maps = layer.attrs.bias, layer.optional(2), layer.attrs.num_output_maps
     if blob.size and operand is not None:
-        got, do = f"{blob.size} bias values beside input 2", "add the layer with an empty bias"
+        got, do = f"{blob.size} bias values and input 2", "add the layer with an empty bias"
         raise ShapeError("AR102", layer.name, got, "no values", do)
     if operand is not None:
         dtype = DataType.FLOAT if layer.int8 else layer.input(0).dtype
@@ -297,7 +296,7 @@ def _bias(layer: Layer[FilterAttrs]) -> Value | None:
         return None
     else:
         if blob.size != maps:
-            got, do = f"{blob.size} bias values", "give one for each output map, or none"
+            got, do = f"{blob.size} bias values", "pass one for each output map, or none"
             raise ShapeError("AR102", layer.name, got, f"{maps}", do)
         _check_type(layer, blob, "bias")
         bias = apply(Const(blob, (maps,)))
@@ -305,13 +304,13 @@ def _bias(layer: Layer[FilterAttrs]) -> Value | None:
 
 
 def _check_type(layer: Layer[FilterAttrs], blob: Blob, what: str) -> None:
-    """Weights are FLOAT, or of the type of the input; a bias is never added to codes."""
+    """Raises AR205 unless weights are FLOAT, or of the input's type. A bias is never added to codes."""
     tensor = DataType.INT8 if layer.int8 and what == "kernel" else layer.input(0).dtype
     check_weights(layer.name, blob.dtype, tensor, what)
 
 
 def _sized(layer: Layer[FilterAttrs], v: Value, shape: tuple[int, ...], what: str) -> Value:
-    """An operand that has `shape`, or will have it."""
+    """The operand with the sizes `shape`, by requirements if its sizes are dynamic."""
     got, wanted = f"{what} {show(v.shape)}", show(shape)
     do = "check num_output_maps, kernel_size_nd and num_groups"
     if v.type.rank != len(shape):
@@ -323,11 +322,11 @@ def _sized(layer: Layer[FilterAttrs], v: Value, shape: tuple[int, ...], what: st
     return v if v.shape == shape else reshape(v, shape)
 
 
-# ---- what both records say ------------------------------------------------------------------------
+# ---- parts of both records ------------------------------------------------------------------------
 
 
 def methods(name: str) -> tuple[Method, ...]:
-    """The methods of "convolution" or "deconvolution"; that without _nd is its name in TensorRT 8."""
+    """The methods of "convolution" or "deconvolution"; the name without _nd is that of TensorRT 8."""
     shape = "(8, 3, 3, 3)" if name == "convolution" else "(3, 8, 3, 3)"
     return tuple(
         Method(
@@ -344,7 +343,7 @@ def methods(name: str) -> tuple[Method, ...]:
 
 
 def kernel_and_bias(attrs: FilterAttrs, arrays: tuple[Array, ...]) -> tuple[Numbers, Numbers]:
-    """For references: kernel and bias, from attributes or operands; a bias of 0 where there is none."""
+    """For references: kernel and bias, from attributes or operands; a bias of 0 if there is none."""
     operands = [*arrays[1:], ABSENT, ABSENT][:2]
     held = [
         blob.array if array is ABSENT else array
@@ -355,7 +354,7 @@ def kernel_and_bias(attrs: FilterAttrs, arrays: tuple[Array, ...]) -> tuple[Numb
 
 
 def dla(layer: Layer[FilterAttrs], limits: tuple[tuple[str, tuple[int, ...], int, int], ...]) -> str | None:
-    """Two spatial axes, constant weights, and numbers within their limits."""
+    """None for two spatial axes, constant weights, and numbers within their limits; else the reason."""
     axes = len(layer.attrs.kernel_size_nd)
     if axes != 2:
         return f"DLA convolves along 2 spatial axes, got {axes}"
@@ -376,7 +375,7 @@ def case(
     operands: tuple[tuple[int, ...], ...] = (),
     int8: tuple[tuple[float, ...], float] | None = None,
 ) -> Case[FilterAttrs]:
-    """A case with weights made for it, but for those that `operands`, the shapes of inputs 1 and 2, give."""
+    """A case with generated weights. `operands`: the shapes of inputs 1 and 2, which replace the weights."""
     at = len(shape) - len(attrs.kernel_size_nd) - 1
     count = attrs.num_output_maps * shape[at] // attrs.num_groups * prod(attrs.kernel_size_nd)
     if not operands:
@@ -397,18 +396,18 @@ def case(
 
 
 def values(count: int, dtype: DataType = DataType.FLOAT) -> Blob:
-    """Quarters from −1.25 to 1.25, which all types hold."""
+    """Multiples of 1/4 from −1.25 to 1.25, which all types represent exactly."""
     return weights(*((k * 7 % 11 - 5) / 4 for k in range(count)), dtype=dtype)
 
 
 def _codes_of(count: int, size: int) -> Blob:
-    """Quarters of codes, 127 of them at the first position of each channel, so that int8 holds them."""
+    """Codes times 1/4. The first of each channel is 127, so that int8 represents all of them exactly."""
     return weights(*((127 if k % size == 0 else k * 37 % 255 - 127) / 4 for k in range(count)))
 
 
 def mistakes(kernel: tuple[int, ...], turned: tuple[int, ...]) -> tuple[Mistake[FilterAttrs], ...]:
-    """What both layers refuse. kernel: the shape of one for 6 channels and 4 output maps in 2 groups; turned:
-    that of another one."""
+    """Layers that both operators reject. kernel: a valid shape for 6 channels and 4 output maps in 2 groups;
+    turned: an invalid one."""
     x, axes = (1, 6, 5, 5), (3, 3)
     good = FilterAttrs(4, axes, values(108), num_groups=2)
     empty = replace(good, kernel=EMPTY_BLOB)
@@ -417,12 +416,12 @@ def mistakes(kernel: tuple[int, ...], turned: tuple[int, ...]) -> tuple[Mistake[
     at_build = (
         (
             "AR108",
-            "a kernel of no spatial axis, or of more than three",
+            "a kernel with no spatial axis or with more than three",
             replace(good, kernel_size_nd=(3,) * 4),
         ),
         (
             "AR108",
-            "another count of strides, dilations or paddings than spatial axes",
+            "a number of strides, dilations or paddings that is not that of spatial axes",
             replace(good, stride_nd=(1,)),
         ),
         ("AR304", "a kernel size below 1", replace(good, kernel_size_nd=(0, 3))),
@@ -430,11 +429,11 @@ def mistakes(kernel: tuple[int, ...], turned: tuple[int, ...]) -> tuple[Mistake[
         ("AR304", "a negative padding", replace(good, pre_padding=(-1, 0))),
         ("AR304", "no output maps", replace(good, num_output_maps=0)),
         ("AR118", "fewer than 1 group", replace(good, num_groups=0)),
-        ("AR118", "channels that the groups do not divide", replace(good, num_groups=4)),
-        ("AR118", "output maps that the groups do not divide", replace(good, num_groups=3)),
+        ("AR118", "a number of channels that the groups do not divide", replace(good, num_groups=4)),
+        ("AR118", "a number of output maps that the groups do not divide", replace(good, num_groups=3)),
         ("AR406", "no kernel", empty),
-        ("AR102", "another count of kernel values than the sizes ask for", replace(good, kernel=values(54))),
-        ("AR102", "another count of bias values than output maps", replace(good, bias=values(3))),
+        ("AR102", "a number of kernel values that does not fit the sizes", replace(good, kernel=values(54))),
+        ("AR102", "a number of bias values that is not that of output maps", replace(good, bias=values(3))),
         ("AR205", "a kernel neither of float32 nor of the input's type", replace(good, kernel=half)),
         (
             "AR205",
@@ -445,17 +444,17 @@ def mistakes(kernel: tuple[int, ...], turned: tuple[int, ...]) -> tuple[Mistake[
     wrong = tuple(Mistake(code, why, attrs, (x,)) for code, why, attrs in at_build)
     return (
         *wrong,
-        Mistake("AR101", "an input of fewer dimensions than the kernel's and two", good, ((6, 5, 5),)),
-        Mistake("AR117", "channels of a dynamic size", good, (x,), dynamic=True),
+        Mistake("AR101", "an input with fewer dimensions than the kernel has", good, ((6, 5, 5),)),
+        Mistake("AR117", "a dynamic number of channels", good, (x,), dynamic=True),
         Mistake("AR123", "an input without channels", good, ((1, 0, 5, 5),)),
-        Mistake("AR102", "kernel values beside input 1", good, shapes),
-        Mistake("AR102", "bias values beside input 2", replace(good, bias=values(4)), both),
-        Mistake("AR123", "a kernel of another shape", empty, (x, turned)),
-        Mistake("AR123", "a bias of another shape", good, (x, None, (1, 4))),
+        Mistake("AR102", "both kernel values and input 1", good, shapes),
+        Mistake("AR102", "both bias values and input 2", replace(good, bias=values(4)), both),
+        Mistake("AR123", "a kernel of the wrong shape", empty, (x, turned)),
+        Mistake("AR123", "a bias of the wrong shape", good, (x, None, (1, 4))),
         Mistake("AR202", "a type that the layer does not take", good, (x,), (DataType.INT64,)),
         Mistake("AR202", "a bias of int8", good, both, (DataType.INT8,)),
-        Mistake("AR203", "a kernel of another type", empty, shapes, (DataType.FLOAT, DataType.HALF)),
-        Mistake("AR203", "a bias of another type", good, both, (DataType.FLOAT, DataType.HALF)),
+        Mistake("AR203", "a kernel of the wrong type", empty, shapes, (DataType.FLOAT, DataType.HALF)),
+        Mistake("AR203", "a bias of the wrong type", good, both, (DataType.FLOAT, DataType.HALF)),
         Mistake(
             "AR308",
             "int8 with a kernel that is not finite",

@@ -1,7 +1,7 @@
-"""Lengths of sequences, and where those of batches end that lie behind one another: inside what there is.
+"""Checks of the lengths of sequences, and of the ends of batches of packed tokens.
 
-Those that the build knows, or sizes, are conditions on sizes; others are judged by each run, before anything
-is computed from them.
+Lengths that the build knows, or that are sizes, are conditions on sizes. Each inference checks other lengths
+before it computes anything from them.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ CODE = "AR133"
 def lengths_within(
     layer: str, lengths: Value, most: Dim, things: str, places: str
 ) -> tuple[Value, Requirements]:
-    """`lengths`, (B,), all of them 0 to `most`, the size of `places`, with what must hold; `things`: what
-    each is the length of."""
+    """`lengths`, (B,), checked to be 0 to `most`, the size of `places`; and requirements. `things`: the name
+    of the elements that are counted, for messages."""
     do = f"give lengths of 0 to the size of {places}"
     elements = known(lengths)
     if elements is None:
@@ -39,14 +39,14 @@ def lengths_within(
 
 
 def ends_within(layer: str, ends: Value, tokens: Dim, name: str) -> tuple[Value, Requirements]:
-    """`ends`, (B + 1,), where each batch begins and the last one ends, none of them before the one in front
-    or behind all `tokens`, with what must hold."""
-    do = "give where each batch begins, and the end"
+    """`ends`, (B + 1,), the start of each batch and the end of the last one, checked to ascend from 0 to
+    `tokens`; and requirements."""
+    do = "pass the start of each batch, and the end"
     elements = known(ends)
     if elements is None:
         ends = cast(ends, DataType.INT64)
         size = f"{tokens}" if isinstance(tokens, int) else "the number of tokens"
-        rule = Assertion(CODE, layer, f"{{}} in {name}", f"numbers from 0 to {size} that ascend", do)
+        rule = Assertion(CODE, layer, f"{{}} in {name}", f"ascending numbers from 0 to {size}", do)
         count = ends.shape[0] + -1
         before, behind = (slice_(ends, (k,), (count,), (1,)) for k in range(2))
         wrong = map_("or", map_("lt", behind, before), map_("lt", number(tokens, behind), behind))
@@ -57,17 +57,17 @@ def ends_within(layer: str, ends: Value, tokens: Dim, name: str) -> tuple[Value,
     numbers = elements.reshape(-1).tolist()
     for a, b in zip([0, *numbers], [*numbers, tokens], strict=True):
         got = f"{name} of {', '.join(map(str, numbers))} for {tokens} tokens"
-        rules += need(layer, a, Relation.LE, b, CODE, got, f"{a} not behind {b}", do)
+        rules += need(layer, a, Relation.LE, b, CODE, got, f"{a} <= {b}", do)
     return ends, rules
 
 
 def _judged(v: Value, lengths: Value, beyond: Value, rule: Assertion) -> Value:
-    """`v`, where no length lies below 0 or `beyond`."""
+    """`v`, with the assertion that no length is negative or `beyond` the limit."""
     wrong = map_("or", map_("lt", lengths, scalar(0, lengths)), beyond)
     return apply(Asserted(rule), v, reshape(_wrong_number(lengths, wrong), ()))
 
 
 def _wrong_number(numbers: Value, wrong: Value) -> Value:
-    """One of the numbers that are wrong, FINE where none is."""
+    """One of the wrong numbers, or FINE if there is none."""
     seen = map_("max", numbers, scalar(FINE + 1, numbers))
     return reduce_("max", map_("select", wrong, seen, scalar(FINE, numbers)), (0,))

@@ -18,21 +18,21 @@ def in_float(value: Value, compute: Callable[[Value], Value]) -> Value:
 
 
 def mean(value: Value, axes: tuple[int, ...]) -> Value:
-    """The sum over `axes`, which stay with size 1, divided by the number of elements (integers:
+    """The sum over `axes`, which remain with size 1, divided by the number of elements (integers:
     towards zero)."""
     total = reduce_("sum", value, axes)
     return map_("div", total, number(product(value.shape[a] for a in axes), total))
 
 
 def number(size: Dim, like: Value) -> Value:
-    """A size as one number of the element type of `like`, shaped to broadcast with it."""
+    """A size as one number of the element type of `like`, which broadcasts with it."""
     if isinstance(size, int):
         return scalar(size, like)
     return reshape(cast(apply(Shape((size,))), like.dtype), (1,) * like.type.rank)
 
 
 def from_end(index: Value, length: Dim) -> Value:
-    """Indices of which the negative ones count from the end of an axis of this length."""
+    """Indices from 0: negative ones in `index` count from the end of an axis of this length."""
     return map_(
         "select", map_("lt", index, scalar(0, index)), map_("add", index, number(length, index)), index
     )

@@ -1,4 +1,4 @@
-"""Where elements are not zero: what layers share whose sizes data decide."""
+"""Positions of non-zero elements, for layers with data-dependent dimensions."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from anyrt.prims.scan import Scan
 
 
 def positions(name: str, x: Value, dtype: DataType, most: Dim | None = None) -> tuple[Value, Value]:
-    """The indices of elements that are not zero, a column each, and how many there are, which is the size
-    `name`; `most`: so many at most, where the elements do not say."""
+    """The indices of non-zero elements, a column each, and their number, a data-dependent dimension `name`.
+    `most`: an upper bound of the number beside that of elements."""
     ends = _ends(x)
     last = slice_(ends, (add(ends.shape[0], -1),), (1,), (1,))
     volume = product(x.shape)
@@ -24,7 +24,7 @@ def positions(name: str, x: Value, dtype: DataType, most: Dim | None = None) -> 
 
 
 def _ends(x: Value) -> Value:
-    """How many elements are not zero up to the end of each block."""
+    """The number of non-zero elements up to the end of each block."""
     is_some = x if x.dtype is DataType.BOOL else map_("ne", x, scalar(0, x))
     flat = cast(reshape(is_some, (product(x.shape),)), DataType.INT32)
     rest = add(mul(blocks(x.shape), BLOCK), mul(product(x.shape), -1))

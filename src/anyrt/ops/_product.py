@@ -1,4 +1,4 @@
-"""Sums of products of a layer's operands: INT8 by its codes, batches by broadcasting.
+"""Sums of products of two operands: INT8 operands by their codes, batches with broadcasting.
 
 a, b = factor(layer, 0), factor(layer, 1)
 multiplied("mk,kn->mn", a, b)
@@ -25,29 +25,29 @@ from anyrt.prims.contract import SUMMED
 from anyrt.prims.map import broadcast
 from anyrt.prims.view import Axis
 
-CODES = 127.0  # the largest code of weights, which is symmetric around 0
+CODES = 127.0  # the largest code of weights; −128 is not used
 
 
 @dataclass(frozen=True, slots=True)
 class Factor:
-    """An operand of a product: numbers, or codes of INT8 (`step` is not None) that are worth `step` each."""
+    """An operand of a product: real numbers, or INT8 codes with the scale `step`."""
 
     value: Value
     step: Scale | None = None
 
     def real(self) -> Value:
-        """The numbers."""
+        """The real numbers."""
         if self.step is None:
             return self.value
         return times(cast(self.value, DataType.FLOAT), self.step)
 
     def moved(self, value: Value) -> Factor:
-        """The same kind of numbers, at other places."""
+        """The same operand with its elements rearranged as `value`."""
         return replace(self, value=value)
 
 
 def factor(layer: Layer[A], i: int) -> Factor:
-    """Operand `i`, by its codes where it is INT8, as half where it is FP8, which half holds exactly."""
+    """Operand `i`: its codes if it is INT8; as HALF if it is FP8, which HALF represents exactly."""
     codes = layer.codes[i] if layer.codes else None
     if codes is not None:
         return Factor(codes[0], single(codes[1]))
@@ -56,8 +56,8 @@ def factor(layer: Layer[A], i: int) -> Factor:
 
 
 def multiplied(equation: str, a: Factor, b: Factor, dtype: DataType | None = None) -> Value:
-    """The sums of products that einsum writes as `equation`, of `dtype` or of the operands' type; those of
-    codes are exact before they become real numbers (FLOAT)."""
+    """The sums of products of einsum's `equation`, of `dtype` or of the operands' type. Sums of codes are
+    exact before they are converted to real numbers (FLOAT)."""
     if a.step is None or b.step is None or not always_le(_summed(equation, a.value, b.value), SUMMED):
         return contract(equation, a.real(), b.real(), dtype)
     sums = cast(contract(equation, a.value, b.value, DataType.INT32), DataType.FLOAT)
@@ -71,10 +71,10 @@ def _summed(equation: str, a: Value, b: Value) -> Dim:
 
 
 def coded(where: str, real: NDArray[np.float32], rest: tuple[int, ...]) -> tuple[Array, Array]:
-    """Weights as int8, and what a step of them is worth: along the axes `rest`, which stay with size 1, the
-    largest is 127 steps."""
+    """Weights as int8 codes, and their scales. The largest magnitude along the axes `rest`, which remain with
+    size 1, has code 127."""
     if not np.isfinite(real).all():
-        got, do = "a kernel that is not finite, with int8", "give finite numbers"
+        got, do = "a kernel that is not finite, with int8", "use finite numbers"
         raise ArgumentError("AR308", where, got, "finite numbers", do)
     most = np.abs(real).max(rest, keepdims=True, initial=0)
     step = np.where(most > 0, most / np.float32(CODES), np.float32(1))
@@ -82,8 +82,8 @@ def coded(where: str, real: NDArray[np.float32], rest: tuple[int, ...]) -> tuple
 
 
 def share_batch(where: str, a: Factor, b: Factor, axes: int, labels: str) -> tuple[Factor, Factor, str, str]:
-    """Both operands so that their first `axes` axes fit by labels, which come with them: an operand that has
-    size 1 along an axis of the other loses it."""
+    """Both operands, and the labels of their first `axes` axes, which broadcast: an axis of size 1 is removed
+    if the other operand has another size there."""
     left, right = a.value.shape[:axes], b.value.shape[:axes]
     common = broadcast(left, right)
     do = f"make sizes equal or 1: {show(left)} and {show(right)}"
@@ -104,12 +104,12 @@ def _repeated(x: Factor, common: Shape, labels: str) -> tuple[Factor, str]:
 
 
 def repeated(value: Value, common: Mapping[int, Dim]) -> tuple[Value, frozenset[int]]:
-    """`value` with these sizes of axes, and the axes that it has lost instead: those of size 1, where another
-    one is wanted, are left out, since what has no axis is the same along it."""
+    """`value` with the sizes `common` (by axis), and the axes that are removed: those of size 1, if another
+    size is required. A contraction repeats an operand along an axis that it lacks."""
     shape = value.shape
     open_axes = [k for k, size in common.items() if shape[k] not in (1, size)]
     if open_axes:
-        # Where a size is 1 at the run, its one element is read everywhere.
+        # If a dynamic size is 1 at inference, every position reads the one element.
         axes = [Axis(0, k, minimum(add(d, -1), 1) if k in open_axes else 1) for k, d in enumerate(shape)]
         sizes = tuple(common[k] if k in open_axes else d for k, d in enumerate(shape))
         value = windows(value, axes, sizes)

@@ -1,9 +1,9 @@
-"""Numbers and codes: what Quantize, Dequantize and INT8 tensors with dynamic ranges have in common.
+"""Numbers and codes: common parts of Quantize, Dequantize and INT8 tensors with dynamic ranges.
 
-A code q with a scale s and a zero point z stands for (q − z) · s. One scale may serve a whole tensor, each
-slice along an axis, or each block; `beside` lays it so that it broadcasts with the tensor.
+A code q with a scale s and a zero point z represents (q − z) · s. There is one scale for a tensor, for each
+slice along an axis, or for each block; `beside` shapes scales so that they broadcast with the tensor.
 
-codes(map_("div", x, s), DataType.INT8)      # x in steps of s, rounded half to even, −128 … 127
+codes(map_("div", x, s), DataType.INT8)      # x / s, rounded half to even, saturated to −128 … 127
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ LARGEST = {DataType.INT8: 127.0, DataType.INT4: 7.0, DataType.FP8: 448.0, DataTy
 
 
 def codes(steps: Value, dtype: DataType, zero: Value | None = None) -> Value:
-    """FLOAT numbers of steps as codes: rounded half to even, moved by `zero`, saturated. NaN becomes the
-    lowest code of an integer type, NaN of FP8, 6 of FP4."""
+    """Codes of FLOAT quotients: rounded half to even, plus `zero`, saturated. NaN becomes the lowest code of
+    an integer type, NaN in FP8, and 6 in FP4."""
     if dtype in ROUNDED:
         return cast(map_(ROUNDED[dtype], steps), dtype)
     rounded = map_("round", steps)
@@ -39,22 +39,22 @@ def codes(steps: Value, dtype: DataType, zero: Value | None = None) -> Value:
         rounded = map_("add", rounded, cast(zero, DataType.FLOAT))
     low, high = (scalar(n, rounded) for n in limits(dtype))
     # Comparisons instead of a maximum: NaN fails the first and takes the lowest code, as an empty INT8
-    # average must.
+    # average requires.
     least = map_("select", map_("lt", low, rounded), rounded, low)
     kept = map_("select", map_("lt", least, high), least, high)
     return cast(kept, dtype)
 
 
 def numbers(of: Value, zero: Value | None = None) -> Value:
-    """FLOAT numbers of steps that codes are."""
+    """The codes less the zero point, in FLOAT."""
     steps = cast(of, DataType.FLOAT)
     return steps if zero is None else map_("sub", steps, cast(zero, DataType.FLOAT))
 
 
 @dataclass(frozen=True, slots=True)
 class Grain:
-    """What one scale serves, as a layer says it: `axis` is −1 where none is named, `block` None where the
-    sizes of the scale say it."""
+    """The granularity of a layer's scales. `axis`: −1 if not set. `block`: None if it follows from the sizes
+    of the scale."""
 
     where: str
     axis: int
@@ -62,7 +62,7 @@ class Grain:
 
 
 def beside(grain: Grain, v: Value, x: Value, what: str) -> Value:
-    """A scale or a zero point with the axes of `x`, of whose sizes each of its own is, or 1."""
+    """A scale or a zero point with the axes of `x`; each of its sizes is that of `x`, or 1."""
     rank = x.type.rank
     if not -1 <= grain.axis < rank:
         wanted = f"0 to {rank - 1}, or -1 for none"
@@ -74,32 +74,32 @@ def beside(grain: Grain, v: Value, x: Value, what: str) -> Value:
     if grain.block is not None or v.type.rank != 1:
         got = f"{what} of shape {show(v.shape)} for an input of shape {show(x.shape)}"
         wanted = "one size for each axis of the input" if grain.block else "rank 0, 1, or that of the input"
-        raise ShapeError("AR123", grain.where, got, wanted, "reshape it, or see block_shape")
+        raise ShapeError("AR123", grain.where, got, wanted, "reshape it, or set block_shape")
     if grain.axis < 0:
         got, do = f"{what} of shape {show(v.shape)} without an axis", "set axis"
-        raise ArgumentError("AR306", grain.where, got, "an axis, one of whose slices each serves", do)
+        raise ArgumentError("AR306", grain.where, got, "an axis whose slices they belong to", do)
     return _slices(grain, v, x, what)
 
 
 def check_scale(where: str, scale: Value) -> None:
-    """AR304 for a constant scale that is not a finite number above 0; one that is computed is taken as it
-    is."""
+    """Raises AR304 for a constant scale that is not a finite number above 0. A computed scale is not
+    checked."""
     if not is_constant(scale):
         return
     steps = held(scale).astype(np.float64)
     wrong = steps[~((steps > 0) & np.isfinite(steps))]
     if wrong.size:
         got = f"a scale of {wrong[0]:g}"
-        raise ArgumentError("AR304", where, got, "finite numbers above 0", "give what one step is worth")
+        raise ArgumentError("AR304", where, got, "finite numbers above 0", "change the scale")
 
 
-FIT = "let the scale have one element for each block"
+FIT = "use a scale with one element for each block"
 
 
 def _slices(grain: Grain, v: Value, x: Value, what: str) -> Value:
     size = x.shape[grain.axis]
     got = f"{v.shape[0]} elements of the {what} for axis {grain.axis} of {show(x.shape)}"
-    rules = need(grain.where, v.shape[0], Relation.EQ, size, "AR123", got, f"{size}", "give one a slice")
+    rules = need(grain.where, v.shape[0], Relation.EQ, size, "AR123", got, f"{size}", "use one per slice")
     line = tuple(v.shape[0] if k == grain.axis else 1 for k in range(x.type.rank))
     whole = tuple(size if k == grain.axis else 1 for k in range(x.type.rank))
     return _sized(reshape(checked(v, rules), line), whole)
@@ -151,7 +151,7 @@ def _inferred(grain: Grain, scale: Dim, size: Dim, axis: int, what: str) -> int:
 
 
 def _repeated(v: Value, axis: int, times: int) -> Value:
-    """Each element along `axis` so often, one after the other."""
+    """`v` with each element along `axis` repeated `times` times."""
     if times in (1, -1):
         return v
     front, size, back = v.shape[:axis], v.shape[axis], v.shape[axis + 1 :]
@@ -160,6 +160,6 @@ def _repeated(v: Value, axis: int, times: int) -> Value:
 
 
 def _sized(v: Value, shape: Shape) -> Value:
-    """`v` with sizes that conditions have made equal to its own."""
+    """`v` with the sizes `shape`, which requirements have made equal to its own."""
     none = (0,) * v.type.rank
     return slice_(v, none, shape, (1,) * v.type.rank)
