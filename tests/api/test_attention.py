@@ -120,7 +120,7 @@ def test_a_run_with_packed_lengths_that_do_not_ascend_or_lie_outside_is_rejected
         ([0, 2, 6], [0, 3, 6], "6 in query_lengths, wanted ascending numbers from 0 to 5"),
         ([0, 3, 2], [0, 3, 6], "2 in query_lengths"),
         ([-1, 3, 5], [0, 3, 6], "-1 in query_lengths"),
-        ([0, 3, 5], [0, 3, 2**31 - 1], "2147483647 in key_value_lengths, wanted ascending numbers from 0 to 6"),
+        ([0, 3, 5], [0, 3, 2**31 - 1], "2147483647 in key_value_lengths, wanted ascending numbers"),
         ([0, 3, 5], [-(2**31), 3, 6], "-2147483648 in key_value_lengths"),
     ):
         with trt.strict(), pytest.raises(ShapeError, match=f"AR133.* attend.*: got {result}"):

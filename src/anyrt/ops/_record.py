@@ -1,9 +1,7 @@
-"""What an operator's file fills in: one `Op` record; the network method, layer class, docs page and tests
-follow from it.
+"""The record of an operator, `Op`: the network method, layer class, docs page and tests are derived from it.
 
-An operator keeps its attributes in a frozen dataclass whose fields are made with `attr(...)`;
-the API derives the layer's
-properties from them, converting what the user assigns by the field's `Kind`.
+An operator keeps its attributes in a frozen dataclass whose fields are made with `attr(...)`. The API derives
+the properties of the layer from them, and converts assigned values by the `Kind` of the field.
 `ops/_expand.py` turns a layer into primitives.
 """
 
@@ -32,7 +30,7 @@ class Kind(enum.Enum):
     ENUM = "enum"  # member of `enum`
     INT = "int"
     FLOAT = "float"
-    NUMBER = "int | float"  # what it was given as
+    NUMBER = "int | float"  # of the assigned type
     BOOL = "bool"
     TEXT = "str"
     DIMS = "Dims"  # tuple[int, ...] | None when unset; getter: Dims (rank −1 when unset)
@@ -46,15 +44,15 @@ class Kind(enum.Enum):
 class AttrSpec:
     """One attribute as the API and the docs see it.
 
-    from_rank: what an attribute that is None stands for, from the rank of the first operand;
-    the getter shows it.
+    from_rank: the value of an attribute that is None, from the rank of the first operand; the getter returns
+    it.
     from_attr: the same, from another attribute, which it names.
-    clears: attributes that go back to their defaults when this one is assigned (Resize:
-    the last of shape and scales counts).
-    locked_by: while this operand is connected, an assignment is refused (AR310) and changes nothing.
+    clears: attributes that return to their defaults when this one is assigned (Resize: the last assignment
+    of shape and scales applies).
+    locked_by: while this operand is connected, an assignment is rejected (AR310) and changes nothing.
     drops: this operand is disconnected when the attribute is assigned.
-    sets: attributes that an assignment goes to; it shows the first of them.
-    optional: None may be given, too.
+    sets: the attributes that an assignment sets; the getter returns the first of them.
+    optional: None is accepted, too.
     """
 
     name: str
@@ -63,7 +61,7 @@ class AttrSpec:
     enum: type[enum.Enum] | None = None
     read_only: bool = False
     from_rank: Callable[[int], int] | None = None
-    from_attr: tuple[str, Callable[[Any], object]] | None = None  # Any: whatever that attribute is
+    from_attr: tuple[str, Callable[[Any], object]] | None = None  # Any: the type of that attribute
     clears: tuple[str, ...] = ()
     locked_by: int | None = None
     drops: int | None = None
@@ -88,8 +86,8 @@ def attr(
     drops: int | None = None,
     sets: tuple[str, ...] = (),
     optional: bool = False,
-) -> Any:  # the field's annotation says the type, as with dataclasses.field
-    """A dataclass field that carries its `AttrSpec`; without `default` the add method must give it."""
+) -> Any:  # the field's annotation states the type, as with dataclasses.field
+    """A dataclass field that carries its `AttrSpec`; without `default`, the add method must set it."""
     spec = AttrSpec(
         "", kind, doc, enum, read_only, from_rank, from_attr, clears, locked_by, drops, sets, optional
     )
@@ -107,7 +105,7 @@ A = TypeVar("A", bound=Attrs)
 
 @dataclass(frozen=True, slots=True)
 class Query(Generic[A]):
-    """A method of the layer class that takes nothing and tells a truth about the attributes."""
+    """A method of the layer class without arguments that returns a bool computed from the attributes."""
 
     name: str
     doc: str
@@ -116,15 +114,15 @@ class Query(Generic[A]):
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """An operand: its name, the types allowed, and whether it may be left out.
+    """An operand: its name, the allowed types, and whether it is required.
 
-    shape_values: its *values* decide sizes (Shuffle's reshape_dims);
+    shape_values: its *values* are sizes (Shuffle's reshape_dims);
     they must be computable from shapes and constants.
     build_time: its values must be constants.
-    is_property: the layer has a property of its name; it may be connected by `set_input`, too.
-    same_as: must have the type of this operand.
-    clears: attributes that go back to their defaults when the operand is connected.
-    axes: their names, so that ranks and equal sizes are checked (`ops/_axes.py`); of some layers other ones.
+    is_property: a property of this name connects the operand, as `set_input` does.
+    same_as: it must have the type of this operand.
+    clears: attributes that return to their defaults when the operand is connected.
+    axes: names of its axes, for checks of ranks and equal sizes (`ops/_axes.py`); may depend on the layer.
     """
 
     name: str
@@ -141,8 +139,8 @@ class Input:
 @dataclass(frozen=True, slots=True)
 class Scope:
     """What an add method returns in place of its layer: an object of class `cls`, for a part of the network
-    between two layers. The first one is the operator's, which computes; the other, of type `exit`, passes its
-    output on. Both are `boundary` layers, whose property `attribute` is the object.
+    between two layers. The first layer is the operator's, which computes. The second, of type `exit`, passes
+    the output on. Both are `boundary` layers; their property `attribute` is the object.
     """
 
     cls: str
@@ -157,12 +155,12 @@ class Method:
     """An `add_*` method: its Python parameters in order, each the name of an attribute or of a required
     operand.
 
-    An optional operand is never a parameter, it arrives through set_input.
+    An optional operand is never a parameter; set_input connects it.
     defaults: Python-level defaults by name. fixed: attributes this method sets itself (is_v2=True).
     renamed: (parameter, attribute) where the names differ (axesMask).
     variadic: the first parameter is a list of tensors (Concatenation).
-    label: what default names call the layer, where that is not the operator's title.
-    example: a line or two of a program, whose tensors are named as the parameters, or x, a and b.
+    label: the name of the layer's kind in default names, if it is not the operator's title.
+    example: one or two lines of a program; its tensors are named as the parameters, or x, a and b.
     """
 
     name: str
@@ -177,10 +175,10 @@ class Method:
 
 @dataclass(frozen=True, slots=True)
 class Setter:
-    """A method of the layer class that sets several at once.
+    """A method of the layer class that sets several attributes at once.
 
     params: (parameter, attribute or operand) pairs in order; an operand is connected.
-    clears: attributes that go back to their defaults.
+    clears: attributes that return to their defaults.
     """
 
     name: str
@@ -193,9 +191,9 @@ class Setter:
 class Layer(Generic[A]):
     """A layer as its operator sees it: frozen attributes and operands.
 
-    int8: operands that were INT8 stand here as the real numbers (FLOAT) they mean.
-    codes: for each of these also what is stored, and what a step of it is worth; None for the others.
-    ranks: how many processes run it, each with a layer of its own.
+    int8: INT8 operands are replaced by the real numbers (FLOAT) that they represent.
+    codes: for each of these operands its codes and their scale; None for the others.
+    ranks: the number of processes that run the layer, each with a layer of its own.
     """
 
     name: str
@@ -206,13 +204,13 @@ class Layer(Generic[A]):
     ranks: int = 1
 
     def input(self, i: int) -> Value:
-        """Operand `i`, which `expand_layer` has made sure is there."""
+        """Operand `i`; `expand_layer` has checked that it is connected."""
         value = self.inputs[i]
         assert value is not None, f"{self.name}: input {i} is missing"
         return value
 
     def optional(self, i: int) -> Value | None:
-        """Operand `i`, or None when it was never set."""
+        """Operand `i`, or None if it is not connected."""
         return self.inputs[i] if i < len(self.inputs) else None
 
 
@@ -221,11 +219,11 @@ class Case(Generic[A]):
     """A derived test: attributes and operand shapes; values are random in low … high unless `data` fixes
     them.
 
-    shapes: None for an operand that is left out. dtypes: one for all operands, or one for each.
-    dynamic: the axes of each operand that the dynamic version leaves open; () = all.
+    shapes: None for an operand that is not connected. dtypes: one for all operands, or one for each.
+    dynamic: the axes of each operand that are dynamic in the dynamic form; () = all.
     int8: scales of the operands and of the output, for INT8 tensors with dynamic ranges.
-    rtol, atol: what native float32 code may add to the rounding of the result; with neither, ties of integer
-    results must go to the even number, so that the arithmetic before has to be exact.
+    rtol, atol: the error of native float32 code in addition to the rounding of the result. If both are 0,
+    ties of integer results must round to the even number, so that the arithmetic before must be exact.
     """
 
     attrs: A
@@ -235,7 +233,7 @@ class Case(Generic[A]):
     dynamic: tuple[tuple[int, ...], ...] = ()
     low: float = -2.0
     high: float = 2.0
-    static_only: bool = False  # why a size must be fixed stands beside the case
+    static_only: bool = False  # a comment at the case says why
     int8: tuple[tuple[float, ...], float] | None = None
     rtol: float = 1e-6
     atol: float = 1e-6
@@ -243,10 +241,10 @@ class Case(Generic[A]):
 
 @dataclass(frozen=True, slots=True)
 class Mistake(Generic[A]):
-    """A layer that must be refused with `code`: when it is built, or (`dynamic`) when the sizes of a run
-    are known.
+    """A layer that must be rejected with `code`: by the build, or (`dynamic`) when the shapes of an inference
+    are set.
 
-    The docs list `why`; a derived test tries it."""
+    The docs list `why`; a derived test checks it."""
 
     code: str
     why: str
@@ -259,30 +257,29 @@ class Mistake(Generic[A]):
 
 @dataclass(frozen=True, slots=True)
 class Op(Generic[A]):
-    """A TensorRT layer: everything the product knows about it.
+    """A TensorRT layer: everything that AnyRT knows about it.
 
-    expand: meaning in primitives; also gives shape and type of the outputs. Judges attributes:
-    raises AnyrtError naming the
-    layer. Called through `expand_layer`, which has checked that operands are there and have allowed types.
-    ref: independent NumPy answer from float64 (or integer) arrays, used by tests only;
-    an operand that is left out is ABSENT.
-    It may answer an integer output with real numbers, which are then rounded half to even and saturated.
-    dla: None when DLA could run the layer, else the documented reason why not (`dla_reason` adds the rules
+    expand: the layer in primitives, which also determine shapes and types of the outputs. It checks the
+    attributes, and raises an AnyrtError that names the layer. `expand_layer` calls it after checking that
+    required operands are connected and have allowed types.
+    ref: an independent NumPy implementation on float64 (or integer) arrays, used by tests only. A missing
+    operand is ABSENT. For an integer output it may return real numbers, which are then rounded half to even
+    and saturated.
+    dla: None if DLA could run the layer, else the documented reason why not (`dla_reason` adds the rules
     common to all).
-    outputs: their names. A layer without any expands to an operand of its own, `Checked` or `Asserted`, which
-    an output of the network then is as well.
-    more_outputs: how default names of outputs behind the first one tell which one it is.
-    shares: (output, operand) pairs: the output has the operand's memory, which is an input of the network.
-    real_int8: whether INT8 operands stand for real numbers (dequantised before, quantised after, with the
-    tensors' scales);
-    otherwise their codes are copied.
-    becomes_codes: whether numbers become INT8 codes by the dynamic range of the output, where there is one.
-    coded: INT8 operands and results are codes here, whatever dynamic ranges they have.
-    within: the class of a part of the network, as ILoop, that has the add methods; "" for the network itself.
-    What such an operator means, the part as a whole says (api/model/parts.py).
-    asked: how many of the outputs there are with these attributes, never fewer than before; None: all.
-    exchanges: what it gives depends on how many ranks run it, and on what the others give.
-    removed: TensorRT 10 has it no more, so that it is there with `python -m anyrt.compat --api 8.6` only.
+    outputs: their names. A layer without outputs expands to its operand, `Checked` or `Asserted`; an output
+    of the network is then tied to it.
+    more_outputs: the suffix of default names of outputs after the first one.
+    shares: (output, operand) pairs: the output uses the memory of the operand, an input of the network.
+    real_int8: whether INT8 operands represent real numbers (dequantised before, quantised after, with the
+    tensors' scales); otherwise their codes are copied.
+    becomes_codes: whether numbers become INT8 codes by the dynamic range of the output, if it has one.
+    coded: INT8 operands and results are codes, whatever dynamic ranges they have.
+    within: the class of a part of the network, such as ILoop, that has the add methods; "" for the network.
+    The part as a whole defines the meaning of such an operator (api/model/parts.py).
+    asked: the number of outputs for these attributes, never fewer than before; None: all.
+    exchanges: the result depends on the number of ranks that run the layer, and on their operands.
+    removed: TensorRT 10 lacks it; `python -m anyrt.compat --api 8.6` provides it.
     """
 
     layer: LayerType
@@ -315,12 +312,12 @@ class Op(Generic[A]):
 
     @property
     def owner(self) -> str:
-        """The class of what the add methods return, which has the attributes."""
+        """The class of the objects that the add methods return; it has the attributes."""
         return self.cls if self.scope is None else self.scope.cls
 
     @property
     def title(self) -> str:
-        """What the operator is called in text."""
+        """The name of the operator in texts."""
         return self.owner.removeprefix("I").removesuffix("Layer")
 
     def specs(self) -> tuple[AttrSpec, ...]:
@@ -328,13 +325,13 @@ class Op(Generic[A]):
         return tuple(replace(f.metadata["spec"], name=f.name) for f in fields(self.attrs))
 
     def operand(self, i: int) -> Input:
-        """What operand `i` may be; every operand of a variadic layer is like its first."""
+        """The specification of operand `i`; all operands of a variadic layer have that of the first."""
         return self.inputs[0] if self.methods[0].variadic else self.inputs[i]
 
 
 AnyOp: TypeAlias = Op[Any]  # attributes differ by operator
 EMPTY_BLOB = Blob.empty(DataType.FLOAT)
-ABSENT: Array = np.empty(0)  # known by identity: an operand that was left out, for `ref`
+ABSENT: Array = np.empty(0)  # known by identity: an operand that is not connected, for `ref`
 
 
 def weights(*values: float, dtype: DataType = DataType.FLOAT) -> Blob:

@@ -1,8 +1,8 @@
-"""Regions made of values: what is computed inside a loop or a branch, cut out of a graph.
+"""Regions: the part of a graph that is computed inside a loop or a branch.
 
-Inside is what depends on the parameters of the region, and what is made of constants alone. All else is
-computed before it, and read inside. What has a size that data decide inside depends on what tells that size,
-be it an operand or not, as `Shape` has none.
+Values are inside if they depend on the parameters of the region, or on constants alone. Other values are
+computed before the region, which reads them. A value with a data-dependent dimension also depends on the
+value that computes the dimension, even if that is no operand of it: `Shape` has no operands.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from anyrt.prims.const import Param
 from anyrt.prims.count import Count
 
 Names = Callable[[Value], str | None]  # the layer that a value belongs to
-Tells = Mapping[Sym, Value]  # sizes that data decide, with what tells them
+Tells = Mapping[Sym, Value]  # data-dependent dimensions, with the values that compute them
 NONE: Final[Tells] = MappingProxyType({})
 
 
@@ -59,7 +59,7 @@ def telling(roots: Iterable[Value], network: Network) -> dict[Sym, Value]:
         if not missing:
             return tellers
         others = {v.op.tells: v for v in network.tells() if v.op.tells in missing}
-        assert others.keys() == missing, f"nothing tells {missing - others.keys()}"
+        assert others.keys() == missing, f"no value computes {missing - others.keys()}"
         tellers |= others
 
 
@@ -85,7 +85,7 @@ def _called(sym: Sym, suffix: str) -> Sym:
 
 
 def _on_sizes(op: Prim, other: Mapping[Sym, Sym]) -> Prim:
-    """The same primitive on other sizes."""
+    """The primitive with the data-dependent dimensions `other` replaced."""
     sym = op.tells
     if sym is not None and sym in other:
         return Count(other[sym])
@@ -107,7 +107,7 @@ def depending(roots: Iterable[Value], on: Iterable[Value], tells: Tells = NONE) 
 
 @dataclass(slots=True)
 class Region:
-    """A region while it is cut out. `params`: its inputs. `tells`: values that compute data-dependent
+    """A region under construction. `params`: its inputs. `tells`: values that compute data-dependent
     dimensions; `counts`: those of them inside. `around`: other values that it reads, with their inputs."""
 
     params: Sequence[Value]
@@ -138,8 +138,8 @@ class Region:
     def graph(
         self, named: Sequence[tuple[str, Value]], results: Sequence[tuple[str, Value]], names: Names
     ) -> Graph:
-        """The region with these inputs, then those from around; `named`: those of `params` that are inputs,
-        each under a name."""
+        """The region as a graph. Its inputs are `named`, the `params` that are inputs, with their names; then
+        the values from around."""
         own = {value: param(name, value.shape, value.dtype) for name, value in named}
         instead = {**self.around, **own}
         done = replaced([*self.counts, *(v for _, v in results)], instead)
@@ -151,7 +151,7 @@ class Region:
 
 
 def _only_moves(value: Value) -> bool:
-    """Whether the value costs nothing where it is read."""
+    """Whether the value costs nothing when it is computed where it is read."""
     return only_moves(value.compute) and len(value.args) == 1
 
 
@@ -161,7 +161,7 @@ def size_of(size: Dim) -> Value:
 
 
 def with_room(value: Value, room: Shape) -> Value:
-    """The value, and zeros behind it."""
+    """The value, padded with zeros at the end to the shape `room`."""
     if value.shape == room:
         return value
     behind = [add(most, mul(size, -1)) for most, size in zip(room, value.shape, strict=True)]
@@ -169,7 +169,7 @@ def with_room(value: Value, room: Shape) -> Value:
 
 
 def without_room(value: Value, sizes: Mapping[int, Value], where: str) -> Value:
-    """The value, cut to these sizes along some axes."""
+    """The value, cut to `sizes` (by axis)."""
     for axis, size in sizes.items():
         sym = count(f"{where}: size {axis}", value.shape[axis])
         length = apply(Count(sym), size)
@@ -180,5 +180,5 @@ def without_room(value: Value, sizes: Mapping[int, Value], where: str) -> Value:
 
 
 def without_counts(shape: Shape, inside: frozenset[Sym]) -> Shape:
-    """The sizes with room for what data decide `inside`."""
+    """The shape with upper bounds in place of the data-dependent dimensions `inside`."""
     return tuple(highest(d) if counts(d) & inside else d for d in shape)

@@ -1,5 +1,6 @@
-"""Sums of elements around coordinates, as many as sizes say, or around such that are data: what Resize does
-that taps (`prims/taps.py`) cannot, smoothing as it shrinks and cropping.
+"""Weighted sums of elements around coordinates, for a Resize that antialiases or crops.
+
+Taps (`prims/taps.py`) cannot compute them: the number of terms depends on sizes, or coordinates are data.
 
 line = Line(INTERPOLATION, n_in=9, n_out=3)
 summed(x, axis, smoothed(line, Coordinate.HALF_PIXEL, Selector.FORMULA))
@@ -22,8 +23,8 @@ from anyrt.prims.build import cast, expand, gather, iota, map_, reduce_, reshape
 
 DOUBLE, FLOAT, INT64 = DataType.DOUBLE, DataType.FLOAT, DataType.INT64
 _plus, _minus, _times, _over = (partial(map_, fn) for fn in ("add", "sub", "mul", "div"))
-FEW = 64  # terms that are written one by one
-REACH = {InterpolationMode.LINEAR: 1, InterpolationMode.CUBIC: 2}  # of a kernel, in elements
+FEW = 64  # the maximum number of terms of an unrolled sum
+REACH = {InterpolationMode.LINEAR: 1, InterpolationMode.CUBIC: 2}  # half the width of a kernel, in elements
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +32,8 @@ class Line:
     """The resampling of one axis from `n_in` to `n_out` elements.
 
     cubic: the coefficient of mode CUBIC. spread: the kernel is wider if the axis shrinks. inside: elements
-    outside have no weight, and the other weights sum to 1. factor: of the coordinates, float64 of shape
-    (1, 1), where `n_out` is n_in · factor, rounded; None for n_out / n_in."""
+    outside have no weight, and the other weights sum to 1. factor: the scale of the coordinates, float64 of
+    shape (1, 1), if `n_out` is n_in · factor, rounded; None for n_out / n_in."""
 
     mode: InterpolationMode
     n_in: Dim
@@ -55,7 +56,7 @@ class Line:
             return reach
         if self.factor is None:
             return ceildiv(mul(reach, self.widest), maximum(self.n_out, 1))
-        least = add(mul(2, self.n_out), -1)  # what was rounded is not below n_out - 1/2
+        least = add(mul(2, self.n_out), -1)  # n_in · factor is at least n_out - 1/2
         return ceildiv(mul(reach, maximum(mul(2, self.n_in), least)), maximum(least, 1))
 
     @property
@@ -74,8 +75,8 @@ class Reading:
 
 
 def summed(v: Value, axis: int, reading: Reading) -> Value:
-    """The sums along `axis`; an element whose weight is 0 is not read. Few are added up one by one, so that
-    neighbouring sums are lanes of a vector."""
+    """The sums along `axis`; an element whose weight is 0 is not read. Sums of few terms are unrolled, so
+    that neighbouring sums are lanes of a vector."""
     size, count = reading.at.shape
     if isinstance(count, int) and 1 <= count <= FEW:
         return _one_by_one(v, axis, reading, count)
@@ -216,7 +217,7 @@ def _weights(line: Line, at: Value, apart: Value) -> Value:
 
 
 def _kernel(line: Line, d: Value) -> Value:
-    """The weight at distance `d`: in factored form, since a sum would cancel most digits."""
+    """The weight at distance `d`, in factored form: a sum would lose most digits by cancellation."""
     one, none = scalar(1.0, d), scalar(0.0, d)
     rest = map_("sub", one, d)
     if line.mode is InterpolationMode.LINEAR:

@@ -1,4 +1,4 @@
-"""The attributes of Resize, and what it means: positions as exact fractions, axis by axis.
+"""The attributes of Resize, and its reference: positions as exact fractions, axis by axis.
 
 ref(ResizeAttrs(shape=(6,)), (np.arange(3.0),))
 """
@@ -39,11 +39,11 @@ class ResizeAttrs(Attrs):
 
     resize_mode: InterpolationMode = attr(Kind.ENUM, "how to interpolate", NEAREST, enum=InterpolationMode)
     shape: tuple[int, ...] | None = attr(
-        Kind.DIMS, "the output's size, one for each dimension", None, clears=("scales",), locked_by=1
+        Kind.DIMS, "the shape of the output", None, clears=("scales",), locked_by=1
     )
     scales: tuple[float, ...] = attr(
         Kind.FLOATS,
-        "output size / input size; the product in float32 is rounded down",
+        "output size / input size; output sizes are products in float32, rounded down",
         (),
         clears=("shape",),
         locked_by=1,
@@ -62,15 +62,15 @@ class ResizeAttrs(Attrs):
     )
     cubic_coeff: float = attr(Kind.FLOAT, "the coefficient a of the cubic kernel", -0.75)
     exclude_outside: bool = attr(
-        Kind.BOOL, "CUBIC: taps outside the input weigh nothing, the others sum to 1", False
+        Kind.BOOL, "CUBIC: elements outside the input have weight 0; the other weights sum to 1", False
     )
     antialias: bool = attr(
         Kind.BOOL,
-        "LINEAR and CUBIC: where an axis shrinks, the kernel is as much wider; an extension",
+        "LINEAR and CUBIC: the kernel is wider by the factor by which an axis shrinks; an extension",
         False,
     )
     extrapolation_value: float = attr(
-        Kind.FLOAT, "what a crop (input 3) has where it reaches beyond the input; an extension", 0.0
+        Kind.FLOAT, "the value of a crop (input 3) outside the input; an extension", 0.0
     )
 
 
@@ -78,7 +78,7 @@ class Variant(enum.Enum):
     """Coordinates that TensorRT's layer does not have, by their difference from HALF_PIXEL."""
 
     PLAIN = 0
-    SYMMETRIC = 1  # the middle of the axis keeps its place, whatever rounding the size down cuts off
+    SYMMETRIC = 1  # the middle of the axis stays in place, although the output size is rounded down
     UNSHIFTED = 2  # larger by 1/2
 
 
@@ -87,7 +87,7 @@ class ScaledAttrs(ResizeAttrs):
     """Attributes of a resize of any axes. Its coordinates use the scales, not the ratio of lengths."""
 
     axes: int = attr(Kind.AXES, "the axes that may change size", -1)
-    variant: Variant = attr(Kind.ENUM, "the coordinates beside HALF_PIXEL", Variant.PLAIN, enum=Variant)
+    variant: Variant = attr(Kind.ENUM, "the variant of HALF_PIXEL", Variant.PLAIN, enum=Variant)
 
 
 def reach(attrs: ResizeAttrs, rank: int) -> list[int]:
@@ -148,7 +148,7 @@ def _resample(attrs: ResizeAttrs, x: Array, axis: int, positions: list[Fraction]
             out[o] = rows[min(max(_rounded(attrs.nearest_rounding, at), 0), len(rows) - 1)]
         else:
             for k, weight in _weights(attrs, at, len(rows), shrunk):
-                if weight != 0:  # else it reads nothing, neither NaN nor infinities
+                if weight != 0:  # an element of weight 0 has no effect, even NaN or infinity
                     out[o] += float(weight) * rows[min(max(k, 0), len(rows) - 1)]
     return np.moveaxis(out, 0, axis)
 
@@ -181,7 +181,7 @@ def _rounded(how: ResizeRoundMode, x: Fraction) -> int:
 
 
 def _weights(attrs: ResizeAttrs, at: Fraction, length: int, shrunk: Fraction) -> list[tuple[int, Fraction]]:
-    """Elements and their weights, `shrunk` times as far from the position as they are."""
+    """Elements and their weights, for distances from the position times `shrunk`."""
     below, reach = at.numerator // at.denominator, math.ceil(2 / shrunk)
     near = range(below - reach, below + reach + 2)
     out = [(k, _weight(attrs, abs(at - k) * shrunk)) for k in near]

@@ -1,7 +1,7 @@
-"""What a step of codes is worth: a number, or a value of one element, which a refit may give again.
+"""Scales of codes: a number, or a value of one element, which a refit may change.
 
-times(codes, 0.05)                   # the numbers that codes stand for
-over(real, scale)                    # numbers in steps
+times(codes, 0.05)                   # the numbers that codes represent
+over(real, scale)                    # numbers divided by the scale
 """
 
 from __future__ import annotations
@@ -18,38 +18,38 @@ Scale: TypeAlias = float | Value
 
 
 def number(scale: Scale, like: Value) -> Value:
-    """It as a value of the type of `like`, which broadcasts with it."""
+    """The scale as a value of the type of `like`, which broadcasts with it."""
     if isinstance(scale, Value):
         return cast(reshape(scale, (1,) * like.type.rank), like.dtype)
     return scalar(scale, like)
 
 
 def times(x: Value, scale: Scale) -> Value:
-    """Each element so many times."""
+    """Each element times the scale."""
     return x if scale == 1 else map_("mul", x, number(scale, x))
 
 
 def over(x: Value, scale: Scale) -> Value:
-    """Each element divided by it."""
+    """Each element divided by the scale."""
     return x if scale == 1 else map_("div", x, number(scale, x))
 
 
 def both(a: Scale, b: Scale) -> Scale:
-    """What a product of two codes is worth."""
+    """The scale of a product of two codes."""
     if isinstance(a, Value) or isinstance(b, Value):
         return times(_value(a), b)
     return a * b
 
 
 def ratio(a: Scale, b: Scale) -> Scale:
-    """How many steps of `b` one of `a` is worth."""
+    """The quotient of two scales."""
     if isinstance(a, Value) or isinstance(b, Value):
         return over(_value(a), b)
     return a / b
 
 
 def single(scale: Scale) -> Scale:
-    """It as float32 holds it."""
+    """The scale, rounded to float32."""
     return scale if isinstance(scale, Value) else float(np.float32(scale))
 
 

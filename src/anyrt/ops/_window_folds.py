@@ -1,6 +1,6 @@
 """Sums and maxima of windows that slide along axes, one axis after another.
 
-The maximum of windows of 3 x 3 is that of three rows, and then of three columns of what came of it.
+The maximum of windows of 3 x 3 is the maximum of three rows, and then of three columns of that result.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from anyrt.prims.view import Axis
 
 # The function of two elements, for each way of folding.
 PAIRS: Final = {"sum": "add", "max": "max"}
-# Longer windows are folded by a loop. Shorter ones are a chain, so that neighbouring windows are computed
-# side by side: the loop over a window of three columns would fill three lanes of a vector.
+# Longer windows are folded by a loop. Shorter ones are a chain, so that neighbouring windows are lanes of a
+# vector: a loop over a window of three columns would use only three lanes.
 LONGEST_CHAIN: Final = 16
 
 
 def fold(fn: str, where: str, x: Value, by: Sequence[Slide], at: Sequence[Span]) -> Value:
-    """`fn`, sum or max, of windows over the last axes of `x`, around which lies what changes no result.
+    """`fn`, sum or max, of windows over the last axes of `x`, padded with the neutral element of `fn`.
 
-    A window that is alone along every axis is one fold of what it covers."""
+    If there is only one window along every axis, the result is one fold of its elements."""
     border, lead = lowest(x.dtype) if fn == "max" else 0.0, x.type.rank - len(by)
     if all(span.count == 1 for span in at):
         shape = (*x.shape[:lead], *(each.size for each in by))
@@ -41,7 +41,7 @@ def fold(fn: str, where: str, x: Value, by: Sequence[Slide], at: Sequence[Span])
 
 
 def _loop(fn: str, x: Value, axis: int, by: Slide, span: Span) -> Value:
-    """The elements of a window as a last axis, which is folded."""
+    """The fold along one axis: the elements of a window are a last axis, which is reduced."""
     rank = x.type.rank
     axes = [Axis(0, k, by.stride, ((rank, by.dilation),)) if k == axis else Axis(0, k) for k in range(rank)]
     shape = (*_with(x.shape, axis, span.count), by.size)
@@ -49,7 +49,7 @@ def _loop(fn: str, x: Value, axis: int, by: Slide, span: Span) -> Value:
 
 
 def _chain(fn: str, x: Value, axis: int, by: Slide, span: Span) -> Value:
-    """What lies at the first place of each window, with what lies at the second, and so on."""
+    """The fold along one axis: the first elements of all windows, with the second ones, and so on."""
     shape, none, ones = _with(x.shape, axis, span.count), (0,) * x.type.rank, (1,) * x.type.rank
     steps = _with(ones, axis, by.stride)
     places = (slice_(x, _with(none, axis, i * by.dilation), shape, steps) for i in range(by.size))

@@ -1,6 +1,6 @@
-"""Windows that slide along axes: padding modes, sizes of results, and the view that lays windows out.
+"""Windows that slide along axes: padding modes, output sizes, and the view of all windows.
 
-Convolution, deconvolution and pooling share this. All sizes may be symbols.
+Convolution, deconvolution and pooling share this. All sizes may be dynamic.
 
 >>> slide(PaddingMode.SAME_UPPER, 7, Slide(3, stride=2), 0, 0)
 Span(before=1, after=1, overhang=0, count=4)
@@ -24,12 +24,12 @@ from anyrt.prims.view import Axis
 
 SAME = (PaddingMode.SAME_UPPER, PaddingMode.SAME_LOWER)
 MODES = (PaddingMode.EXPLICIT_ROUND_DOWN, PaddingMode.EXPLICIT_ROUND_UP, *SAME)
-FARTHEST = 2**31 - 1  # sizes, steps and borders that an attribute can name
+FARTHEST = 2**31 - 1  # the largest size, stride, dilation or padding
 
 
 @dataclass(frozen=True, slots=True)
 class Slide:
-    """Windows along one axis: `size` elements that lie `dilation` apart, each window `stride` further."""
+    """Windows along one axis: `size` elements that are `dilation` apart; the windows are `stride` apart."""
 
     size: int
     stride: int = 1
@@ -43,8 +43,8 @@ class Slide:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Where the windows of one axis lie: the border before and after the input, what the last window needs
-    behind that (`overhang`, of EXPLICIT_ROUND_UP alone), and how many windows there are."""
+    """The windows of one axis: the padding before and after the input, what the last window needs beyond
+    that (`overhang`, of EXPLICIT_ROUND_UP only), and the number of windows."""
 
     before: Dim
     after: Dim
@@ -53,10 +53,10 @@ class Span:
 
 
 def slide(mode: PaddingMode, size: Dim, by: Slide, before: int, after: int) -> Span:
-    """The windows over an axis of `size` elements; `before` and `after` count in the explicit modes only."""
+    """The windows over an axis of `size` elements; `before` and `after` apply to the explicit modes only."""
     if mode in SAME:
-        # What windows need beyond the input is (count - 1) * stride + reach - size, written as a remainder,
-        # so that its range is known for symbols.
+        # The windows need (count - 1) * stride + reach - size elements of padding, written as a remainder,
+        # so that the range is known for dynamic sizes.
         most = maximum(0, add(by.reach - 1, mul(mod(add(size, -1), by.stride), -1)))
         return Span(*_shared(mode, most), 0, add(floordiv(add(size, -1), by.stride), 1))
     left = total((size, before + after - by.reach))
@@ -68,8 +68,8 @@ def slide(mode: PaddingMode, size: Dim, by: Slide, before: int, after: int) -> S
 
 
 def spread(mode: PaddingMode, size: Dim, by: Slide, before: int, after: int) -> Span:
-    """The same for a deconvolution, whose inputs are spread over windows of its output: how much is cut off
-    before and after, and how many elements are left."""
+    """The output axis of a deconvolution whose input has `size` elements: the numbers of elements that are
+    cut off before and after, and that remain."""
     start: Dim = before
     end: Dim = after
     if mode in SAME:
@@ -79,7 +79,7 @@ def spread(mode: PaddingMode, size: Dim, by: Slide, before: int, after: int) -> 
 
 
 def _shared(mode: PaddingMode, border: Dim) -> tuple[Dim, Dim]:
-    """A border before and after; SAME_UPPER has the odd element after, SAME_LOWER before."""
+    """The padding before and after; SAME_UPPER puts the odd element after, SAME_LOWER before."""
     less, more = floordiv(border, 2), floordiv(add(border, 1), 2)
     return (less, more) if mode is PaddingMode.SAME_UPPER else (more, less)
 
@@ -91,7 +91,7 @@ def slides(
     dilation: tuple[int, ...] | None = None,
     name: str = "kernel_size_nd",
 ) -> tuple[Slide, ...]:
-    """How windows slide along each axis, from attributes; `None` is 1 for each."""
+    """The windows along each axis, from attributes; `None` means 1 for each."""
     sizes = per_axis(where, name, size, len(size), 1)
     steps = per_axis(where, "stride_nd", stride, len(size), 1)
     gaps = per_axis(where, "dilation_nd", dilation, len(size), 1)
@@ -101,21 +101,21 @@ def slides(
 def per_axis(
     where: str, name: str, values: tuple[int, ...] | None, count: int, least: int
 ) -> tuple[int, ...]:
-    """An attribute with one number of at least `least` for each of `count` axes; `None` is `least` for
-    each."""
+    """An attribute with one number of at least `least` for each of `count` axes; `None` means `least`
+    for each."""
     if values is None:
         return (least,) * count
     if len(values) != count:
         got, wanted = f"{name} {show(values)}", f"{count} values"
-        raise ShapeError("AR108", where, got, wanted, "give one for each axis that windows slide along")
+        raise ShapeError("AR108", where, got, wanted, "pass one for each axis that windows slide along")
     if any(not least <= n <= FARTHEST for n in values):
         got, wanted = f"{name} {show(values)}", f"values from {least} to {FARTHEST}"
-        raise ArgumentError("AR304", where, got, wanted, f"give {least} or more for each axis")
+        raise ArgumentError("AR304", where, got, wanted, f"pass {least} or more for each axis")
     return values
 
 
 def check_mode(where: str, mode: PaddingMode) -> None:
-    """No mode of Caffe's, which `anyrt.compat` offers by name."""
+    """Raises AR304 for the modes of Caffe, which exist in `anyrt.compat` by name only."""
     if mode not in MODES:
         got, wanted = f"padding_mode {mode.name}", f"one of {', '.join(m.name for m in MODES)}"
         do = "use EXPLICIT_ROUND_DOWN or EXPLICIT_ROUND_UP, with the same padding on both sides"
@@ -130,15 +130,15 @@ def spans(
     before: Sequence[int],
     after: Sequence[int],
 ) -> tuple[tuple[Span, ...], Requirements]:
-    """`slide` for each axis, and what must hold for dynamic sizes: that no window is larger than its padded
-    input. Put the conditions on the input (`checked`), so that they are told before what follows from them.
+    """`slide` for each axis, and requirements for dynamic sizes: no window is larger than its padded input.
+    Attach them to the input (`checked`), so that they are reported before their consequences.
     """
     check_mode(where, mode)
     rules: Requirements = ()
     for k, (size, each) in enumerate(zip(sizes, by, strict=True)):
         if mode not in SAME:
             there = add(size, before[k] + after[k])
-            most = bounds(there)[1]  # told only where no size is enough
+            most = bounds(there)[1]  # reported only if no size is enough
             got = f"a window of {each.reach} over {most} padded elements, spatial axis {k}"
             do = "add padding, or use a smaller window or dilation"
             rules += need(where, each.reach, Relation.LE, there, "AR126", got, f"at most {most}", do)
@@ -147,7 +147,7 @@ def spans(
 
 
 def padded(where: str, x: Value, at: Sequence[Span], border: float) -> Value:
-    """`x` with as much of `border` around its last axes as windows reach beyond it."""
+    """`x`, its last axes padded with `border` as far as windows reach beyond it."""
     lead = x.type.rank - len(at)
     after = [add(s.after, s.overhang) for s in at]
     framed = pad(x, [0] * lead + [s.before for s in at], [0] * lead + after, border)
@@ -164,8 +164,8 @@ def windows(
 ) -> Value:
     """Windows over the last axes of `x`: (leading axes…, windows of each axis…, elements of each axis…).
 
-    The last leading axis is split into `groups`, where there are more than one: (N, groups, C / groups, …).
-    Around `x` lies `border`. Nothing is copied: it is a view of the padded operand.
+    The last leading axis is split into `groups`, if there are several: (N, groups, C / groups, …). `x` is
+    padded with `border`. Nothing is copied: the result is a view of the padded operand.
     """
     framed = padded(where, x, at, border)
     return lay(framed, by, [s.count for s in at], [0] * len(by), groups)
@@ -179,9 +179,9 @@ def lay(
     groups: int = 1,
     columns: Sequence[tuple[int, int]] = (),
 ) -> Value:
-    """So many windows along each of the last axes of `x`, the first one of an axis beginning at its start.
-    `columns`: for each axis how many kinds of windows there are, and how far apart they begin; where they
-    begin apart, they are a last axis of their own."""
+    """A view of `counts` windows along the last axes of `x`; the first window of an axis begins at its start.
+    `columns`: for each axis the number of kinds of windows, and the distance of their starts. If that is not
+    0, the kinds are a last axis of their own."""
     lead, count = x.type.rank - len(by), len(by)
     outer, axes = _leading(x.shape[:lead], groups)
     shape = [*outer, *counts, *(each.size for each in by)]
