@@ -1,4 +1,4 @@
-"""Activation: fourteen functions of one element, two of whose parameters are called alpha and beta.
+"""Activation: fourteen elementwise functions, with up to two parameters, alpha and beta.
 
 add_activation(x, ActivationType.LEAKY_RELU).alpha = 0.1
 """
@@ -41,8 +41,8 @@ class ActivationAttrs(Attrs):
 
 
 def usual(function: ActivationType) -> tuple[float, float]:
-    """alpha and beta where they are not set. NVIDIA's ONNX parser sets neither for Softplus, nor does
-    Torch-TensorRT for SELU; both mean what the functions are by themselves."""
+    """alpha and beta if they are not set. NVIDIA's ONNX parser sets neither for Softplus, nor does
+    Torch-TensorRT for SELU; both expect the standard functions."""
     match function:
         case T.SOFTPLUS:
             return 1.0, 1.0
@@ -53,14 +53,14 @@ def usual(function: ActivationType) -> tuple[float, float]:
 
 
 def parameters(attrs: ActivationAttrs) -> tuple[float, float]:
-    """alpha and beta, set or not."""
+    """alpha and beta, or their defaults."""
     alpha, beta = usual(attrs.type)
     return alpha if attrs.alpha is None else attrs.alpha, beta if attrs.beta is None else attrs.beta
 
 
 def expand(layer: Layer[ActivationAttrs]) -> tuple[Value, ...]:
-    """The function in float32, of float64 in float64; RELU of integers stays with integers, primitives round
-    once by themselves."""
+    """The function, computed in float32, or in float64 for float64; RELU of integers is computed in integers.
+    SIGMOID and TANH are primitives, which round once."""
     x, attrs = layer.input(0), layer.attrs
     alpha, beta = parameters(attrs)
     for name, number in (("alpha", alpha), ("beta", beta)):
@@ -107,7 +107,7 @@ def _softplus(x: Value, a: float, b: float) -> Value:
 
 
 def _clip(x: Value, a: float, b: float) -> Value:
-    """The maximum is outermost: alpha wins where alpha > beta."""
+    """The maximum is outermost: the result is alpha if alpha > beta."""
     return map_("max", map_("min", x, scalar(float(b), x)), scalar(float(a), x))
 
 
@@ -166,7 +166,7 @@ REFERENCES: dict[ActivationType, Callable[[Doubles, float, float], Doubles]] = {
 
 
 def ref(attrs: ActivationAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
-    """The formulas as they are documented."""
+    """The documented formulas."""
     if attrs.type is T.RELU:
         return (np.maximum(arrays[0], arrays[0].dtype.type(0)),)
     with np.errstate(all="ignore"):
@@ -177,7 +177,7 @@ DLA_TYPES = frozenset({T.RELU, T.SIGMOID, T.TANH, T.LEAKY_RELU})
 
 
 def dla(layer: Layer[ActivationAttrs]) -> str | None:
-    """The documented functions, and CLIP from 0 to at most 127."""
+    """DLA supports the documented functions, and CLIP from 0 to at most 127."""
     attrs = layer.attrs
     if attrs.type is T.CLIP:
         alpha, beta = parameters(attrs)
@@ -236,7 +236,7 @@ def mistakes() -> tuple[Mistake[ActivationAttrs], ...]:
     """Types and parameters."""
     tanh, infinite = ActivationAttrs(T.TANH), ActivationAttrs(T.ELU, math.inf)
     return (
-        Mistake("AR202", "integers for another function than RELU", tanh, ((3,),), (DataType.INT32,)),
+        Mistake("AR202", "integers for a function other than RELU", tanh, ((3,),), (DataType.INT32,)),
         Mistake("AR202", "a type that Activation does not take", tanh, ((3,),), (DataType.BOOL,)),
         Mistake("AR308", "alpha or beta that is not finite", infinite, ((3,),)),
     )  # fmt: skip
@@ -253,11 +253,9 @@ OPS = (
         attrs=ActivationAttrs,
         expand=expand,
         ref=ref,
-        doc="Applies an activation function to each element, in float32; int8 stands for real numbers, and "
-        "RELU "
-        "also takes int32 and int64, which stay integers. float64, an extension, is computed in float64. "
-        "THRESHOLDED_RELU keeps x where x > alpha, and CLIP "
-        "gives alpha where alpha > beta.",
+        doc="Applies an activation function to each element, in float32. int8 represents real numbers. RELU "
+        "also supports int32 and int64, which it computes as integers. float64, an extension, is computed in "
+        "float64. THRESHOLDED_RELU returns x if x > alpha, else 0. CLIP returns alpha if alpha > beta.",
         cases=cases,
         mistakes=mistakes,
         dla=dla,

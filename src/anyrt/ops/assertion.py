@@ -1,4 +1,4 @@
-"""Assertion: a condition without which the network is not built, or not run.
+"""Assertion: a condition that the build or each inference requires.
 
 add_assertion(condition, "the batch is even")      # condition: bool, rank 0 or 1
 """
@@ -20,20 +20,20 @@ from anyrt.ops._record import Array, Attrs, Case, Input, Kind, Layer, Method, Mi
 from anyrt.prims.asserted import Asserted
 from anyrt.prims.build import iota, map_, reduce_, reshape, scalar
 
-NOWHERE: Final = (1 << 63) - 1  # behind every element
+NOWHERE: Final = (1 << 63) - 1  # after every element
 
 
 @dataclass(frozen=True, slots=True)
 class AssertionAttrs(Attrs):
     """Attributes of Assertion."""
 
-    message: str = attr(Kind.TEXT, "what the error says where the condition does not hold")
+    message: str = attr(Kind.TEXT, "the text of the error if the condition is False")
 
 
 def expand(layer: Layer[AssertionAttrs]) -> tuple[Value, ...]:
-    """The condition itself, where it is known or follows from sizes (`Checked`); else an `Asserted` with the
-    position of the first element that is False, a `Reduce`. The network's first output waits for it."""
-    condition, do = layer.input(0), layer.attrs.message or "feed what the condition allows"
+    """`Checked` if the condition is known or follows from sizes; else `Asserted`, with the position of the
+    first element that is False, a `Reduce`. The network's first output waits for it."""
+    condition, do = layer.input(0), layer.attrs.message or "pass inputs that satisfy it"
     if condition.type.rank > 1:
         got = f"a condition of shape {show(condition.shape)}"
         raise ShapeError("AR124", layer.name, got, "rank 0 or 1", "reduce it with add_reduce, or reshape it")
@@ -50,7 +50,7 @@ def expand(layer: Layer[AssertionAttrs]) -> tuple[Value, ...]:
 
 
 def _first_wrong(condition: Value) -> Value:
-    """The first position where it is False, FINE where it is True throughout."""
+    """The position of the first element that is False, or FINE if all are True."""
     shape = condition.shape or (1,)
     at = iota(shape, 0, DataType.INT64)
     first = reduce_("min", map_("select", reshape(condition, shape), scalar(NOWHERE, at), at), (0,))
@@ -59,14 +59,14 @@ def _first_wrong(condition: Value) -> Value:
 
 
 def ref(attrs: AssertionAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
-    """The condition; an error where it does not hold."""
+    """The condition. Raises ValueError if it is False."""
     if not arrays[0].all():
         raise ValueError(attrs.message)
     return (arrays[0],)
 
 
 def cases() -> tuple[Case[AssertionAttrs], ...]:
-    """Conditions on data that hold; none to hold."""
+    """True conditions on data, and one without elements."""
     a, holds = AssertionAttrs("it holds"), DataType.BOOL
     return tuple(
         Case(a, (shape,), (holds,), (np.ones(shape, np.bool_),)) for shape in ((), (1,), (5,), (0,), (100,))
@@ -78,7 +78,7 @@ def mistakes() -> tuple[Mistake[AssertionAttrs], ...]:
     a = AssertionAttrs("it holds")
     return (
         Mistake("AR124", "a condition of more than one axis", a, ((2, 2),), (DataType.BOOL,)),
-        Mistake("AR202", "a condition that is no bool", a, ((2,),), (DataType.INT32,)),
+        Mistake("AR202", "a condition that is not of bool", a, ((2,),), (DataType.INT32,)),
     )
 
 
@@ -100,10 +100,10 @@ OPS = (
         attrs=AssertionAttrs,
         expand=expand,
         ref=ref,
-        doc="Asserts that all elements of a condition are True; otherwise raises AR410 with the message."
-        " It is judged by the build where it is known there, when shapes are set where it follows from sizes,"
-        " else by each run, before anything is written to an output. Conditions on data, and on more than "
-        "64 elements, are extensions. The layer has no output.",
+        doc="Raises AR410 with the message unless all elements of a condition are True. The builder checks a "
+        "known condition. A condition on sizes is checked when shapes are set. Other conditions are checked "
+        "by each inference, before it writes an output. Conditions on data, and those with more than 64 "
+        "elements, are extensions. The layer has no output.",
         cases=cases,
         mistakes=mistakes,
         outputs=(),

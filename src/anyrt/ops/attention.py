@@ -1,4 +1,4 @@
-"""Attention: how well queries and keys match decides how much each value counts.
+"""Attention: sums of values, weighted by the normalised products of queries and keys.
 
 attention = network.add_attention(q, k, v, AttentionNormalizationOp.SOFTMAX, False)      # (B, heads, S, H)
 attention.mask = mask
@@ -53,11 +53,11 @@ class AttentionAttrs(Attrs):
     """Attributes of Attention."""
 
     norm_op: AttentionNormalizationOp = attr(
-        Kind.ENUM, "what is done to the scores of each query", N.SOFTMAX, enum=N
+        Kind.ENUM, "the normalisation of the scores of each query", N.SOFTMAX, enum=N
     )
     causal_kind: CausalMaskKind | None = attr(
         Kind.ENUM,
-        "UPPER_LEFT: query i sees keys 0 to i; LOWER_RIGHT: the last sees all keys, others fewer",
+        "UPPER_LEFT: query i sees keys 0 to i; LOWER_RIGHT: the mask ends at the last query and key",
         None,
         enum=C,
         from_attr=("causal", lambda causal: C.UPPER_LEFT if causal else C.NONE),
@@ -65,21 +65,21 @@ class AttentionAttrs(Attrs):
     )
     causal: bool | None = attr(
         Kind.BOOL,
-        "the same as a causal_kind of UPPER_LEFT",
+        "True is the same as causal_kind UPPER_LEFT",
         None,
         from_attr=("causal_kind", lambda kind: kind not in (None, C.NONE)),
         clears=("causal_kind",),
     )
-    decomposable: bool = attr(Kind.BOOL, "kept: whether it may be run as several kernels", False)
+    decomposable: bool = attr(Kind.BOOL, "whether several kernels may compute it; without effect", False)
     normalization_quantize_to_type: DataType = attr(
         Kind.ENUM,
-        "INT8 or FP8: what normalised weights are rounded to; FLOAT: they are not",
+        "INT8 or FP8: the type that normalised weights are rounded to; FLOAT: no rounding",
         DataType.FLOAT,
         enum=DataType,
     )
     query_form: AttentionIOForm = attr(
         Kind.ENUM,
-        "(batch, heads, tokens, head size), or tokens of all batches, (tokens, heads, head size)",
+        "(batch, heads, tokens, head size), or packed tokens of all batches: (tokens, heads, head size)",
         PADDED,
         enum=AttentionIOForm,
     )
@@ -89,7 +89,7 @@ class AttentionAttrs(Attrs):
 
     @property
     def kind(self) -> CausalMaskKind:
-        """Which keys a query sees."""
+        """The causal kind, from either attribute."""
         return self.causal_kind or (C.UPPER_LEFT if self.causal else C.NONE)
 
 
@@ -102,7 +102,7 @@ def _key_axes(layer: Layer[AttentionAttrs]) -> str:
 
 
 def _of_queries(form: AttentionIOForm, axes: str) -> Callable[[Layer[AttentionAttrs]], str | None]:
-    """The axes of an operand that goes with one form of queries; with the other it is refused as it is."""
+    """The axes of an operand for one form of queries; with the other form it is rejected in any case."""
     return lambda layer: axes if layer.attrs.query_form is form else None
 
 
@@ -137,8 +137,8 @@ OPERANDS = (
 
 @dataclass(frozen=True, slots=True)
 class _Tokens:
-    """Queries, keys or values as (B, heads, S, H). Of packed ones each batch sees those of all, and its own
-    are those from `first` to before `behind`, (B, 1, 1, 1); of padded keys, those before `behind`."""
+    """Queries, keys or values as (B, heads, S, H). Packed ones have the tokens of all batches; those of a
+    batch are from `first` to before `behind`, (B, 1, 1, 1). Padded keys are those before `behind`."""
 
     tokens: Value
     first: Value | None = None
@@ -146,17 +146,17 @@ class _Tokens:
 
     @property
     def length(self) -> Dim:
-        """How many tokens there are."""
+        """The number of tokens."""
         return self.tokens.shape[2]
 
     def for_each(self, batch: Dim) -> _Tokens:
-        """Packed ones once for each batch."""
+        """Packed tokens repeated for each batch; padded ones as they are."""
         if self.first is None:
             return self
         return replace(self, tokens=expand_(self.tokens, (batch, *self.tokens.shape[1:])))
 
     def after(self, at: Value, from_end: bool) -> Value:
-        """Positions, counted from a batch's first token, or from behind its last one."""
+        """Positions, counted from a batch's first token, or from its end."""
         origin = self.behind if from_end else self.first
         if origin is None and from_end:
             origin = reshape(apply(Shape((self.length,))), (1, 1, 1, 1))
@@ -164,8 +164,8 @@ class _Tokens:
 
 
 def expand(layer: Layer[AttentionAttrs]) -> tuple[Value, ...]:
-    """`Contract` of queries and keys, summed in float32; masks as selections, causal ones of `Iota`; then
-    exp(score − max) / sum in float32, and `Contract` with the values, whose type weights are rounded to."""
+    """`Contract` of queries and keys, summed in float32; masks are selections, causal ones by `Iota`; then
+    exp(score − max) / sum in float32, rounded to the type of the values, and `Contract` with the values."""
     _check_settings(layer)
     (q, q_rules), (k, k_rules), (v, _) = (_tokens(layer, i) for i in range(3))
     batch = _batch(layer, q, k)
@@ -185,13 +185,13 @@ def expand(layer: Layer[AttentionAttrs]) -> tuple[Value, ...]:
     weights = cast(_quantised(layer, weights), v.tokens.dtype)
     hides = bool(seen) or mask is not None
     y = reshape(contract(f"b{n}st,bnth->b{n}sh", weights, v.tokens, hides=hides), q.tokens.shape)
-    if q.first is not None:  # what other batches' queries were given is 0
+    if q.first is not None:  # the rows of other batches' queries are 0
         y = transpose(reshape(reduce_("sum", y, (0,)), y.shape[1:]), (1, 0, 2))
     return (checked(y, (*rules, *q_rules, *k_rules)),)
 
 
 def _tokens(layer: Layer[AttentionAttrs], i: int) -> tuple[_Tokens, Requirements]:
-    """Operand `i`, with what its lengths say, and what must hold of these."""
+    """Operand `i` with its lengths, and the requirements on these."""
     x, at = layer.input(i), KEY_LENGTHS if i else QUERY_LENGTHS
     form, lengths = layer.attrs.key_value_form if i else layer.attrs.query_form, layer.optional(at)
     if lengths is None:
@@ -211,7 +211,7 @@ def _column(lengths: Value, start: Dim, count: Dim) -> Value:
 
 
 def _batch(layer: Layer[AttentionAttrs], q: _Tokens, k: _Tokens) -> Dim:
-    """How many batches there are: as padded tokens say, or lengths."""
+    """The number of batches, from padded tokens or from lengths."""
     for x in (q, k):
         if x.first is None:
             return x.tokens.shape[0]
@@ -219,12 +219,12 @@ def _batch(layer: Layer[AttentionAttrs], q: _Tokens, k: _Tokens) -> Dim:
 
 
 def _of_rank(x: Value, rank: int) -> Value:
-    """(B, 1, 1, 1) with one more axis of size 1, where heads are in groups."""
+    """(B, 1, 1, 1) with one more axis of size 1, if heads are in groups."""
     return reshape(x, (x.shape[0],) + (1,) * (rank - 1))
 
 
 def _seen(layer: Layer[AttentionAttrs], q: _Tokens, k: _Tokens, rank: int) -> list[Value]:
-    """Where a query may look: conditions that broadcast to the scores."""
+    """The conditions for a query to see a key; they broadcast to the scores."""
     row, column = _positions(q.length, rank, rank - 2), _positions(k.length, rank, rank - 1)
     kind, masks = layer.attrs.kind, list[Value]()
     for x, at in ((q, row), (k, column)):
@@ -237,7 +237,7 @@ def _seen(layer: Layer[AttentionAttrs], q: _Tokens, k: _Tokens, rank: int) -> li
     if masks:
         row, column = q.after(row, kind is C.LOWER_RIGHT), k.after(column, kind is C.LOWER_RIGHT)
     elif kind is C.LOWER_RIGHT and q.length != k.length:
-        # Counted from behind the other's, as a difference of sizes may be negative, and is no position then.
+        # Both positions start at the other's length: the difference of the lengths may be negative.
         row = _positions(q.length, rank, rank - 2, k.length)
         column = _positions(k.length, rank, rank - 1, q.length)
     return [*masks, map_("le", column, row)]
@@ -253,7 +253,7 @@ def _positions(size: Dim, rank: int, axis: int, start: Dim = 0) -> Value:
 
 
 def _hidden(layer: Layer[AttentionAttrs], scores: Value, seen: list[Value]) -> Value:
-    """Scores that weigh nothing where a query may not look."""
+    """The scores, without weight for keys that a query may not see."""
     nothing = scalar(-math.inf if layer.attrs.norm_op is N.SOFTMAX else 0.0, scores)
     for condition in seen:
         scores = map_("select", condition, scores, nothing)
@@ -261,8 +261,8 @@ def _hidden(layer: Layer[AttentionAttrs], scores: Value, seen: list[Value]) -> V
 
 
 def _normalised(layer: Layer[AttentionAttrs], scores: Value, sure: bool) -> Value:
-    """Softmax over the keys; `sure`: every query sees one. Others have zeros, instead of infinity less itself
-    and 0 / 0."""
+    """Softmax over the keys. `sure`: every query sees a key. Queries that see none get zeros, not the NaN of
+    ∞ − ∞ and 0 / 0."""
     if layer.attrs.norm_op is N.NONE:
         return scores
     axis = (scores.type.rank - 1,)
@@ -271,13 +271,13 @@ def _normalised(layer: Layer[AttentionAttrs], scores: Value, sure: bool) -> Valu
         most = map_("max", most, scalar(LEAST, most))
     powers = map_("exp", map_("sub", scores, most))
     total = reduce_("sum", powers, axis)
-    if not sure:  # where a key is seen, the largest score has added 1
+    if not sure:  # if a key is seen, the largest score has added 1
         total = map_("max", total, scalar(1.0, total))
     return map_("div", powers, total)
 
 
 def _quantised(layer: Layer[AttentionAttrs], weights: Value) -> Value:
-    """Weights in steps of the scale, as many as the narrow type has."""
+    """Weights, rounded to multiples of the scale that the narrow type represents."""
     scale, to = layer.optional(SCALE), layer.attrs.normalization_quantize_to_type
     if scale is None:
         return weights
@@ -301,35 +301,35 @@ def _mask(layer: Layer[AttentionAttrs], heads: tuple[Dim, ...]) -> Value | None:
     return reshape(mask, (mask.shape[0], *split, *mask.shape[2:]))
 
 
-# ---- what is refused ----------------------------------------------------------------------------
+# ---- checks -------------------------------------------------------------------------------------
 
 
 def _grouped(layer: Layer[AttentionAttrs], many: Dim, few: Dim) -> tuple[Requirements, int]:
-    """How many heads of queries share one of keys, and what must hold of both."""
+    """The requirements on the numbers of heads, and the number of query heads that share a key head."""
     text, do = f"{many} heads of queries, {few} of keys", "repeat heads, or choose a divisor"
     if isinstance(many, int) and isinstance(few, int) and few:
         need(layer.name, mod(many, few), Relation.EQ, 0, "AR118", text, "a multiple", do)
         return (), many // few
-    wanted = "as many heads, where their number is dynamic"
+    wanted = "equal numbers, as one is dynamic"
     return need(layer.name, many, Relation.EQ, few, "AR123", text, wanted, "make the sizes equal"), 1
 
 
 def _check_settings(layer: Layer[AttentionAttrs]) -> None:
-    """Attributes and operands that exclude or need one another."""
+    """Raises errors for attributes and operands that exclude or require one another."""
     attrs, to = layer.attrs, layer.attrs.normalization_quantize_to_type
     mask, scale, lengths = (layer.optional(i) is not None for i in (MASK, SCALE, QUERY_LENGTHS))
     if mask and attrs.kind is not C.NONE:
         got, do = f"a mask and {attrs.kind.name}", "set causal_kind to NONE, or make it part of the mask"
         raise ArgumentError("AR310", layer.name, got, "a mask or a causal kind", do)
     if mask and attrs.query_form is PACKED:
-        raise ArgumentError("AR310", layer.name, "a mask for packed queries", "padded ones", "leave it out")
+        raise ArgumentError("AR310", layer.name, "a mask for packed queries", "padded queries", "remove it")
     if lengths and attrs.query_form is PADDED:
-        got, do = "query_lengths of padded queries", "set query_form to PACKED_NHD, or leave them out"
+        got, do = "query_lengths of padded queries", "set query_form to PACKED_NHD, or remove them"
         raise ArgumentError("AR310", layer.name, got, "packed queries", do)
     for i, form in ((QUERY_LENGTHS, attrs.query_form), (KEY_LENGTHS, attrs.key_value_form)):
         if form is PACKED and layer.optional(i) is None:
             name = OPERANDS[i].name
-            got, do = f"PACKED_NHD without {name}", f"set {name} to where each batch begins, and the end"
+            got, do = f"PACKED_NHD without {name}", f"set {name} to the start of each batch, and the end"
             raise GraphError("AR406", layer.name, got, "a tensor of B + 1 numbers", do)
     if to is not DataType.FLOAT and to not in STEPS:
         got = f"normalization_quantize_to_type {to.name}"
@@ -341,7 +341,7 @@ def _check_settings(layer: Layer[AttentionAttrs]) -> None:
 
 
 def ref(attrs: AttentionAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
-    """Batch by batch and row by row, of the tokens that belong to each batch alone."""
+    """Batch by batch and row by row, with only the tokens of each batch."""
     padded: list[Any] = [None if x is ABSENT else x.astype(np.float64) for x in arrays]
     padded += [None] * (7 - len(arrays))
     q, k, v, mask, step, q_lengths, k_lengths = padded
@@ -367,17 +367,17 @@ def ref(attrs: AttentionAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
 
 
 def _part(x: Any, form: AttentionIOForm, lengths: Any, b: int) -> Any:  # arrays of float64
-    """The tokens of one batch, (heads, S, H), where they stand."""
+    """A view of the tokens of one batch, (heads, S, H)."""
     if form is PACKED:
         return x[int(lengths[b]) : int(lengths[b + 1])].transpose(1, 0, 2)
     return x[b] if lengths is None else x[b][:, : int(lengths[b])]
 
 
 def _weights(attrs: AttentionAttrs, row: Any, step: Any) -> Any:  # arrays of float64
-    """What the scores that a query sees weigh."""
+    """The weights of the keys that a query sees, from their scores."""
     weights = row
     if attrs.norm_op is N.SOFTMAX:
-        powers = np.exp(row - row.max(initial=-np.inf))  # of no score where a query sees no key
+        powers = np.exp(row - row.max(initial=-np.inf))  # no score if a query sees no key
         weights = powers / powers.sum()
     to = attrs.normalization_quantize_to_type
     if step is None:
@@ -397,7 +397,7 @@ def cases() -> tuple[Case[AttentionAttrs], ...]:
     hidden = np.where(some[:1, :1], 0.5, -np.inf)
     hidden[..., 4, :] = 1.0
     numbers = (*(np.arange(n).reshape(s) % 5 - 2.0 for n, s in ((320, q), (448, k), (448, k))),)
-    endless = numbers[1] + np.where(np.arange(7) < 5, 0.0, np.inf)[:, None]  # where no query may look
+    endless = numbers[1] + np.where(np.arange(7) < 5, 0.0, np.inf)[:, None]  # at keys that no query may see
     unknown = np.where(np.isfinite(endless), numbers[2], np.nan)
     early = some & (np.arange(7) < 5)
     hidden[..., 5:] = -np.inf
@@ -466,7 +466,7 @@ def _case(
 
 
 def mistakes() -> tuple[Mistake[AttentionAttrs], ...]:
-    """Sizes, heads, masks, lengths, and what excludes or needs one another."""
+    """Sizes, heads, masks, lengths, and settings that exclude or require one another."""
     a, f, whole = AttentionAttrs, DataType.FLOAT, DataType.INT32
     q, k, h = (2, 4, 5, 8), (2, 4, 7, 8), DataType.HALF
     good, masked = (q, k, k), (q, k, k, (2, 4, 5, 7))
@@ -475,32 +475,32 @@ def mistakes() -> tuple[Mistake[AttentionAttrs], ...]:
     flat = ((9, 4, 8), (9, 4, 8), (9, 4, 8))
     int8 = a(normalization_quantize_to_type=DataType.INT8)
     return (
-        Mistake("AR123", "queries of another rank than 4", a(), ((4, 5, 8), k, k)),
-        Mistake("AR123", "keys of another batch", a(), (q, (3, 4, 7, 8), (3, 4, 7, 8))),
-        Mistake("AR123", "keys of another head size", a(), (q, (2, 4, 7, 4), (2, 4, 7, 4))),
-        Mistake("AR123", "values of another shape than the keys", a(), (q, k, (2, 4, 6, 8))),
-        Mistake("AR118", "heads of queries that are no multiple of the keys'", a(), (q, *[(2, 3, 7, 8)] * 2)),
-        Mistake("AR123", "a mask of another shape", a(), (*good, (2, 4, 7, 5))),
-        Mistake("AR123", "a mask of another rank than 4", a(), (*good, (5, 7))),
-        Mistake("AR203", "a mask of another type of floats", a(), masked, (f, f, f, h)),
+        Mistake("AR123", "queries whose rank is not 4", a(), ((4, 5, 8), k, k)),
+        Mistake("AR123", "keys of a different batch", a(), (q, (3, 4, 7, 8), (3, 4, 7, 8))),
+        Mistake("AR123", "keys of a different head size", a(), (q, (2, 4, 7, 4), (2, 4, 7, 4))),
+        Mistake("AR123", "values of a different shape than the keys", a(), (q, k, (2, 4, 6, 8))),
+        Mistake("AR118", "query heads that are no multiple of the key heads", a(), (q, *[(2, 3, 7, 8)] * 2)),
+        Mistake("AR123", "a mask of the wrong shape", a(), (*good, (2, 4, 7, 5))),
+        Mistake("AR123", "a mask whose rank is not 4", a(), (*good, (5, 7))),
+        Mistake("AR203", "a mask of a different float type", a(), masked, (f, f, f, h)),
         Mistake("AR310", "a mask and a causal kind together", a(causal=True), masked),
         Mistake("AR310", "a mask for packed queries", packed, ((9, 4, 8), k, k, (2, 4, 5, 7), None, (3,)),
                 lengths),
         Mistake("AR310", "query_lengths of padded queries", a(), (*good, None, None, (2,)), lengths),
         Mistake("AR406", "packed queries without query_lengths", packed, ((9, 4, 8), k, k)),
         Mistake("AR406", "packed keys without key_value_lengths", both, (*flat, None, None, (3,)), lengths),
-        Mistake("AR123", "lengths that are no list", a(), (*good, None, None, None, (2, 1)), lengths),
-        Mistake("AR123", "lengths of more or fewer batches", a(), (*good, None, None, None, (3,)), lengths),
-        Mistake("AR123", "lengths of padded keys for packed ones", both, (*flat, None, None, (3,), (2,)),
+        Mistake("AR123", "lengths of rank 2", a(), (*good, None, None, None, (2, 1)), lengths),
+        Mistake("AR123", "more or fewer lengths than batches", a(), (*good, None, None, None, (3,)), lengths),
+        Mistake("AR123", "one length for each batch of packed keys", both, (*flat, None, None, (3,), (2,)),
                 lengths),
-        Mistake("AR306", "a type to quantise to without a scale", int8, good),
-        Mistake("AR306", "a scale without a type to quantise to", a(), (*good, None, ())),
-        Mistake("AR304", "quantising to another type than INT8 and FP8",
+        Mistake("AR306", "a type to quantise to, without a scale", int8, good),
+        Mistake("AR306", "a scale, without a type to quantise to", a(), (*good, None, ())),
+        Mistake("AR304", "quantising to a type other than INT8 and FP8",
                 a(normalization_quantize_to_type=h), (*good, None, ())),
-        Mistake("AR123", "a scale of more than one number", int8, (*good, None, (2,))),
+        Mistake("AR123", "a scale of more than one element", int8, (*good, None, (2,))),
         Mistake("AR202", "a type that Attention does not take", a(), good, (whole,)),
-        Mistake("AR203", "keys of another type", a(), good, (f, h, h)),
-        Mistake("AR123", "keys of another batch at run time", a(), (q, (3, 4, 7, 8), (3, 4, 7, 8)),
+        Mistake("AR203", "keys of a different type", a(), good, (f, h, h)),
+        Mistake("AR123", "keys of a different batch at run time", a(), (q, (3, 4, 7, 8), (3, 4, 7, 8)),
                 dynamic=True),
         Mistake("AR123", "a mask that does not fit at run time", a(), (*good, (2, 4, 7, 5)), dynamic=True),
     )  # fmt: skip
@@ -530,15 +530,15 @@ OPS = (
         attrs=AttentionAttrs,
         expand=expand,
         ref=ref,
-        doc="Scores are the products of queries and keys, which are not scaled: scale the queries. The mask "
-        "is added, or, of bool, says where a query may look; softmax over the keys makes weights of scores, "
-        "and the result is the values' weighted sum. A query that may look nowhere gives zeros; without "
-        "normalisation, scores where it may not look are 0. −∞ in a mask that is added hides as false in one "
-        "of bool does. What is hidden from a query never reaches its result, be it infinite or NaN, nor does "
-        "what weighs 0 where anything may be hidden. Where there are more heads of queries than of keys, "
-        "neighbours share one. Everything between the two products is computed in float32; "
-        "half types of weights are rounded to them. Lengths of packed tokens ascend, none below 0 or "
-        "beyond the tokens; else there is an error, AR133, before anything is computed from them.",
+        doc="Multiplies queries with keys, normalises these scores over the keys to weights, and returns the "
+        "weighted sums of the values. Scores are not scaled: scale the queries. A float mask is added to the "
+        "scores, and −∞ hides a key. A bool mask hides a key where it is False. A query that sees no key "
+        "gets zeros. Without normalisation, the scores of hidden keys are 0. Hidden keys and values never "
+        "affect the result, even if they are infinite or NaN; if anything may be hidden, neither do values "
+        "of weight 0. If there are more query heads than key heads, neighbouring query heads share a key "
+        "head. Everything between the two products is computed in float32; weights are then rounded to the "
+        "type of the values. Lengths of packed tokens must ascend, from 0 to at most the number of tokens; "
+        "otherwise AR133 is raised before anything is computed from them.",
         cases=cases,
         mistakes=mistakes,
         onnx=("Attention",),

@@ -1,4 +1,4 @@
-"""Cast: another element type.
+"""Cast: conversion to another element type.
 
 add_cast(x, DataType.FLOAT)
 """
@@ -29,12 +29,12 @@ from anyrt.prims._convert import limits
 from anyrt.prims.build import cast, const, converted, identity, map_, pattern, scalar
 
 THEIRS = FLOATS | INTS | {DataType.BOOL, DataType.INT8, DataType.UINT8}
-# From which magnitude on a number is none of these types, which have no infinities: half a step behind the
-# largest one, where ties round to the next even code; 464, which is not that yet, becomes 448.
+# The magnitudes that overflow these types, which have no infinities: half a step above the largest number,
+# where ties round to the even code. 464 itself does not overflow, it becomes 448.
 BEYOND = {DataType.FP8: 464.0, DataType.FP8E4M3FNUZ: 248.0, DataType.FP8E5M2FNUZ: 61440.0}
 # The largest number of 8-bit floats that have infinities.
 LARGEST = {DataType.FP8E5M2: 57344.0}
-# Types whose bits are told by a number, and signed integers.
+# Types whose bits follow from the number, and signed integers by width.
 EXACT = frozenset(t for t in DataType if is_integer(t) and not is_packed(t)) | {
     *(DataType.BOOL, DataType.HALF, DataType.FLOAT, DataType.DOUBLE)
 }
@@ -47,16 +47,16 @@ class CastAttrs(Attrs):
 
     to_type: DataType = attr(Kind.ENUM, "the type of the output", enum=DataType)
     saturate: bool = attr(
-        Kind.BOOL, "whether 8-bit floats are at most their largest, not infinite or NaN; an extension", True
+        Kind.BOOL, "whether 8-bit floats saturate instead of becoming infinite or NaN; an extension", True
     )
     bits: bool = attr(
-        Kind.BOOL, "whether the bits stay, as those of another type of as many; an extension", False
+        Kind.BOOL, "whether bits are reinterpreted as a type of the same width; an extension", False
     )
 
 
 def expand(layer: Layer[CastAttrs]) -> tuple[Value, ...]:
-    """One `Map`. As `saturate` says, what is too large for a type with infinities becomes its largest number,
-    or what is too large for one without becomes NaN."""
+    """One `Map`. With `saturate`, numbers that overflow a type with infinities become its largest number;
+    without it, numbers that overflow a type without infinities become NaN."""
     x, target = layer.input(0), layer.attrs.to_type
     if x.dtype is target:
         return (identity(x),)
@@ -73,16 +73,16 @@ def expand(layer: Layer[CastAttrs]) -> tuple[Value, ...]:
 
 
 def _beyond(target: DataType, of: np.dtype[np.generic]) -> float:
-    """The least number of type `of` that is none of `target`."""
+    """The least number of type `of` that overflows `target`."""
     least = np.array(BEYOND[target], of)
     return float(np.nextafter(least, least + 1) if target is DataType.FP8 else least)
 
 
 def _same_bits(layer: Layer[CastAttrs], x: Value, target: DataType) -> Value:
-    """Through the signed integers of as many bits; between integers, a cast keeps the bits."""
+    """The bits as `target`, by way of signed integers of that width; casts between integers keep the bits."""
     if bits(x.dtype) != bits(target) or any(t not in EXACT for t in (x.dtype, target)):
         got = f"the bits of {short_name(x.dtype)} as {short_name(target)}"
-        do = "cast to a type of as many bits"
+        do = "cast to a type of the same width"
         raise DTypeError("AR206", layer.name, got, "bool or integers of 8 bits, or types of 16 to 64", do)
     whole = pattern(x, SIGNED[bits(target)]) if is_float(x.dtype) else cast(x, SIGNED[bits(target)])
     return pattern(whole, target) if is_float(target) else cast(whole, target)
@@ -118,13 +118,13 @@ def ref(attrs: CastAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
 
 
 def cases() -> tuple[Case[CastAttrs], ...]:
-    """Every pair of types; what does not fit; ranks and empty tensors."""
+    """Every pair of types; overflow; ranks and empty tensors."""
     types = sorted(EVERY, key=int)
     special = np.array([0.0, -0.0, 0.9, -0.9, 127.5, -128.9, 300.0, 3e9, -3e9, 1e19, np.inf, -np.inf, np.nan])
     wide = np.array([0, -1, 127, 128, 255, 300, 65536, 2**31 - 1, -(2**31)])
     wider = np.array([300, -300, 2**31, -(2**31) - 1, 2**40 + 5, 2**63 - 1, -(2**63)])
     bytes_ = [(DataType.INT8, np.arange(-128, 128, 5)), (DataType.UINT8, np.arange(0, 256, 5))]
-    some = {DataType.FLOAT, DataType.INT32, DataType.DOUBLE, DataType.UINT64}  # for AnyRT's own to meet
+    some = {DataType.FLOAT, DataType.INT32, DataType.DOUBLE, DataType.UINT64}  # paired with AnyRT's own types
     beyond = np.array([-30.0, 250.9, 255.9, 256.0, 260.0, 290.0, 511.5, -0.9])
     pairs = [(a, b) for a in types for b in types if {a, b} <= THEIRS or {a, b} & some]
     out = [
@@ -154,9 +154,9 @@ def cases() -> tuple[Case[CastAttrs], ...]:
 
 
 def mistakes() -> tuple[Mistake[CastAttrs], ...]:
-    """Bits of another width."""
+    """Bits of a different width."""
     return (
-        Mistake("AR206", "the bits of a type of another width", CastAttrs(DataType.INT8, bits=True), ((3,),)),
+        Mistake("AR206", "bits as a type of a different width", CastAttrs(DataType.INT8, bits=True), ((3,),)),
     )
 
 
@@ -171,16 +171,15 @@ OPS = (
         attrs=CastAttrs,
         expand=expand,
         ref=ref,
-        doc="Converts elements to another type. Floats are truncated towards zero and saturate, NaN gives "
-        "0, but as uint8 "
-        "they wrap above 255 as on a GPU (-30, 250, 260 and 290 are 0, 250, 4 and 34; from 2³¹ on 255, "
-        "which is a choice, as 0 for NaN is); integers wrap where they do not fit (300 is 44 as int8 and "
-        "as uint8), as in ONNX and NumPy; bool is x ≠ 0. Floats become int8 without a scale, unless the "
-        "output has a dynamic range: then in steps of the range / 127, rounded half to even and saturated "
-        "(-300 and 290 are -127 and 123 with (-300, 300)). int8 codes are converted as integers. fp8, "
-        "int4, fp4, e8m0 and types that ONNX has and TensorRT has not (float64, int16, uint16, uint32, "
-        "uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz) are an extension; floats of 8 "
-        "bits saturate, unless `saturate` is off: then what is too large is infinite in fp8e5m2, NaN in "
+        doc="Converts elements to another type. Floats become integers by truncation and saturation; NaN "
+        "becomes 0. As uint8, floats wrap above 255, as on a GPU: -30, 250, 260 and 290 become 0, 250, 4 and "
+        "34. From 2³¹ on they become 255; this and 0 for NaN are choices of AnyRT. Integers wrap, as in ONNX "
+        "and NumPy: 300 becomes 44 as int8 and as uint8. bool is x ≠ 0. Floats become int8 without a scale, "
+        "unless the output has a dynamic range. Then they are divided by range / 127, rounded half to even "
+        "and saturated: -300 and 290 become -127 and 123 with (-300, 300). int8 codes are converted as "
+        "integers. fp8, int4, fp4, e8m0 and the ONNX types that TensorRT lacks (float64, int16, uint16, "
+        "uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz) are an extension. 8-bit "
+        "floats saturate. If `saturate` is off, numbers that overflow become infinite in fp8e5m2 and NaN in "
         "the others.",
         cases=cases,
         mistakes=mistakes,

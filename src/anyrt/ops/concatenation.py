@@ -28,7 +28,7 @@ def default_axis(rank: int) -> int:
 class ConcatenationAttrs(Attrs):
     """Attributes of Concatenation."""
 
-    axis: int | None = attr(Kind.INT, "the axis that tensors are joined along", None, from_rank=default_axis)
+    axis: int | None = attr(Kind.INT, "the axis along which tensors are joined", None, from_rank=default_axis)
 
 
 def expand(layer: Layer[ConcatenationAttrs]) -> tuple[Value, ...]:
@@ -50,7 +50,7 @@ def ref(attrs: ConcatenationAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ..
 
 
 def dla(layer: Layer[ConcatenationAttrs]) -> str | None:
-    """At least two inputs, joined along the channels."""
+    """DLA supports at least two inputs, joined along the channels."""
     if len(layer.inputs) < 2:
         return "DLA concatenates at least two inputs"
     rank = layer.input(0).type.rank
@@ -80,7 +80,7 @@ def mistakes() -> tuple[Mistake[ConcatenationAttrs], ...]:
     """Ranks, sizes, types and axes."""
     a = ConcatenationAttrs
     return (
-        Mistake("AR113", "sizes that differ beside the axis", a(0), ((2, 3), (2, 4))),
+        Mistake("AR113", "sizes that differ along another axis", a(0), ((2, 3), (2, 4))),
         Mistake("AR122", "inputs of different rank", a(0), ((2, 3), (2,))),
         Mistake("AR203", "inputs of different types", a(0), ((2, 3),) * 2, (DataType.FLOAT, DataType.HALF)),
         Mistake("AR303", "an axis outside the rank", a(2), ((2, 3), (2, 3))),
@@ -107,8 +107,8 @@ OPS = (
         attrs=ConcatenationAttrs,
         expand=expand,
         ref=ref,
-        doc="Concatenates tensors of the same type and rank along an axis; the axis before the last two "
-        "by default. uint8, fp8 and types of 4 bits are an extension.",
+        doc="Concatenates tensors of the same type and rank along an axis, by default the third from the "
+        "end. uint8, fp8 and 4-bit types are an extension.",
         cases=cases,
         mistakes=mistakes,
         dla=dla,

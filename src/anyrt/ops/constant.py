@@ -23,7 +23,7 @@ TYPES = STORAGE
 class ConstantAttrs(Attrs):
     """Attributes of Constant."""
 
-    shape: tuple[int, ...] = attr(Kind.DIMS, "the sizes of the tensor")
+    shape: tuple[int, ...] = attr(Kind.DIMS, "the shape of the tensor")
     weights: Blob = attr(Kind.WEIGHTS, "its elements, in row-major order")
 
 
@@ -82,9 +82,8 @@ OPS = (
         attrs=ConstantAttrs,
         expand=expand,
         ref=ref,
-        doc="Makes a tensor of weights, of every type except e8m0. 4-bit types are packed, the first "
-        "element in the low "
-        "nibble. uint8 is an extension.",
+        doc="Makes a tensor of weights, of any type except e8m0. 4-bit types are packed: the low 4 bits of a "
+        "byte hold the first of two elements. uint8 is an extension.",
         cases=cases,
         mistakes=mistakes,
         dla=lambda layer: "DLA takes constants only as the slopes of a parametric ReLU",

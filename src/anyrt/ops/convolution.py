@@ -1,4 +1,4 @@
-"""Convolution: sums of products of a kernel with what lies under it, at each position.
+"""Convolution: sums of products of a kernel with the elements under it, at each position.
 
 add_convolution_nd(x, 8, (3, 3), kernel, bias)      # x: (N, C, H, W), kernel: 8 * C * 3 * 3 values
 """
@@ -21,7 +21,7 @@ from anyrt.prims.build import reshape
 
 
 def expand(layer: Layer[FilterAttrs]) -> tuple[Value, ...]:
-    """One `Contract` of all windows with the kernel; what belongs to a group has a label of its own."""
+    """One `Contract` of all windows with the kernel; groups have a label of their own."""
     return (_filters.of_batches(layer, _convolved),)
 
 
@@ -38,7 +38,7 @@ def _convolved(layer: Layer[FilterAttrs]) -> Value:
 
 
 def ref(attrs: FilterAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
-    """One element of the kernel after the other: what lies under it at all positions, times its weights."""
+    """Kernel element by kernel element: the inputs under it at all positions, times its weights."""
     x, size, groups = arrays[0].astype(np.float64), attrs.kernel_size_nd, attrs.num_groups
     axes = x.ndim - len(size) - 1
     batch, channels = math.prod(x.shape[:axes]), x.shape[axes]
@@ -63,7 +63,7 @@ def ref(attrs: FilterAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
 
 
 def _place(attrs: FilterAttrs, axis: int, size: int, stride: int, reach: int) -> tuple[int, int]:
-    """Where the first window begins, counted before the input, and how many windows there are."""
+    """The padding before the input, and the number of windows."""
     before, after = ((padding or (0, 0, 0))[axis] for padding in attrs.paddings)
     match attrs.padding_mode:
         case PaddingMode.EXPLICIT_ROUND_DOWN:
@@ -78,7 +78,7 @@ def _place(attrs: FilterAttrs, axis: int, size: int, stride: int, reach: int) ->
 
 
 def dla(layer: Layer[FilterAttrs]) -> str | None:
-    """Two spatial axes, constant weights, and sizes within the documented limits."""
+    """DLA supports two spatial axes, constant weights, and sizes within the documented limits."""
     attrs = layer.attrs
     before, after = (padding or (0, 0) for padding in attrs.paddings)
     size = attrs.kernel_size_nd
@@ -96,7 +96,7 @@ def dla(layer: Layer[FilterAttrs]) -> str | None:
 
 def cases() -> tuple[Case[FilterAttrs], ...]:
     """One to three spatial axes, groups, depthwise, strides, dilation and padding; all types; weights from
-    everywhere."""
+    attributes and inputs."""
     up, same, lower = PaddingMode.EXPLICIT_ROUND_UP, PaddingMode.SAME_UPPER, PaddingMode.SAME_LOWER
     case, a, half = _filters.case, FilterAttrs, DataType.HALF
     x, coded = (2, 6, 5, 6), DataType.INT8
@@ -121,7 +121,7 @@ def cases() -> tuple[Case[FilterAttrs], ...]:
 
 
 def mistakes() -> tuple[Mistake[FilterAttrs], ...]:
-    """Sizes, groups, windows, and weights of wrong counts and types."""
+    """Sizes, groups, windows, and wrong numbers and types of weights."""
     far = FilterAttrs(4, (3, 2), _filters.values(72), dilation_nd=(1, 4))
     wide = FilterAttrs(4, (3, 3), _filters.values(108))
     x = (1, 3, 5, 4)
@@ -130,7 +130,7 @@ def mistakes() -> tuple[Mistake[FilterAttrs], ...]:
         Mistake("AR126", "a window larger than its padded input", far, (x,)),
         Mistake(
             "AR111",
-            "padding that makes more than 2^31 elements",
+            "padding to more than 2^31 elements",
             replace(wide, padding_nd=(2**15, 2**14)),
             (x,),
         ),
@@ -146,14 +146,13 @@ OPS = (
         attrs=FilterAttrs,
         expand=expand,
         ref=ref,
-        doc="Sums of products of a kernel (output maps, channels of a group, spatial sizes; not flipped) "
-        "with the elements under it, at positions that are the stride apart, plus a bias. The input is "
-        "(N, C, spatial sizes), with zeros for padding around it; the output is (N, num_output_maps, …); "
-        "further axes before C count batches, too. "
-        "Halves are summed in float32 and rounded once. int8 with dynamic ranges multiplies codes, whose "
-        "sums are exact; a kernel of float32 is rounded to int8 for it, the largest value of each output map "
-        "being 127 steps. One spatial axis, groups of int8 of any size, and int32 with a kernel that is a "
-        "tensor and without a bias, whose sums are int32, are extensions.",
+        doc="Multiplies a kernel (output maps, channels of a group, spatial sizes; not flipped) with the "
+        "elements under it at each position, sums the products, and adds a bias. Positions are the stride "
+        "apart. The input is (N, C, spatial sizes), padded with zeros; the output is (N, num_output_maps, …)."
+        " Further axes before C are batch axes, too. Half types are summed in float32 and rounded once. int8 "
+        "with dynamic ranges multiplies codes, whose sums are exact. A float32 kernel is rounded to int8 for "
+        "that: the largest magnitude of each output map becomes 127. Extensions: one spatial axis; int8 "
+        "groups of any size; int32 with a kernel tensor and without a bias, whose sums are int32.",
         cases=cases,
         mistakes=mistakes,
         dla=dla,

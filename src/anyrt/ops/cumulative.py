@@ -1,4 +1,4 @@
-"""Cumulative: along an axis the sum, or product, of all elements up to each one.
+"""Cumulative: the sum or product of all elements up to each one, along an axis.
 
 axis = network.add_constant((), np.array(1, np.int32)).get_output(0)
 add_cumulative(x, axis, CumulativeOperation.SUM, exclusive=False, reverse=False)
@@ -28,9 +28,9 @@ FOLDS = {C.SUM: "sum", C.PROD: "prod"}
 class CumulativeAttrs(Attrs):
     """Attributes of Cumulative."""
 
-    op: CumulativeOperation = attr(Kind.ENUM, "what is accumulated", enum=CumulativeOperation)
-    exclusive: bool = attr(Kind.BOOL, "whether an element's own value is left out of its sum", False)
-    reverse: bool = attr(Kind.BOOL, "whether sums begin at the end of the axis", False)
+    op: CumulativeOperation = attr(Kind.ENUM, "SUM or PROD", enum=CumulativeOperation)
+    exclusive: bool = attr(Kind.BOOL, "whether each sum excludes the element itself", False)
+    reverse: bool = attr(Kind.BOOL, "whether sums start at the end of the axis", False)
 
 
 def expand(layer: Layer[CumulativeAttrs]) -> tuple[Value, ...]:
@@ -44,7 +44,7 @@ def expand(layer: Layer[CumulativeAttrs]) -> tuple[Value, ...]:
 
 
 def ref(attrs: CumulativeAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
-    """Folds of ever more elements."""
+    """One fold of a slice for each position."""
     x, axis = arrays[0], int(arrays[1])
     fold = x.__class__.sum if attrs.op is C.SUM else x.__class__.prod
     wide = np.zeros_like(x)
@@ -96,10 +96,10 @@ def mistakes() -> tuple[Mistake[CumulativeAttrs], ...]:
     return (
         Mistake("AR303", "an axis beyond the rank", a, ((2, 3), ()), (f, i), far),
         Mistake("AR303", "an axis before the first", a, ((2, 3), ()), (f, i), (None, np.array(-3))),
-        Mistake("AR123", "a list of axes", a, ((2, 3), (1,)), (f, i), (None, np.array([0]))),
+        Mistake("AR123", "an axis of rank 1", a, ((2, 3), (1,)), (f, i), (None, np.array([0]))),
         Mistake("AR101", "an input of rank 0", a, ((), ()), (f, i), zero),
         Mistake("AR202", "a type that Cumulative does not take", a, ((3,), ()), (DataType.BOOL, i), zero),
-        Mistake("AR202", "an axis that is no integer", a, ((3,), ()), (f, f), zero),
+        Mistake("AR202", "an axis that is not an integer", a, ((3,), ()), (f, f), zero),
     )
 
 
@@ -119,11 +119,11 @@ OPS = (
         attrs=CumulativeAttrs,
         expand=expand,
         ref=ref,
-        doc="Sums along an axis: every element becomes the sum of all up to it, `exclusive` without it, "
-        "`reverse` of all from it on. The axis is a constant of shape (); negative ones count from the end. "
-        "Floats add up in float32, one after the other, and are rounded where they are stored; integers "
-        "wrap. A long row, of few, is cut into parts, whose sums are added before. PROD, which multiplies, "
-        "and float64 and integers other than int32 and int64 are an extension.",
+        doc="Replaces each element by the sum of all elements up to it along an axis. `exclusive` leaves out "
+        "the element itself; `reverse` sums the elements from it to the end. The axis is a constant of shape "
+        "(); a negative axis counts from the end. Floats are summed in float32, in order, and rounded when "
+        "they are stored; integers wrap. Few long rows are split into parts, whose sums are computed first. "
+        "PROD, which multiplies, and float64 and integers other than int32 and int64 are an extension.",
         cases=cases,
         mistakes=mistakes,
         onnx=("CumSum", "CumProd"),
