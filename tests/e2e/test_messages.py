@@ -662,4 +662,4 @@ def test_types_that_weights_may_have_are_listed_once_each(dtype, expected, log, 
 def test_terms_of_an_equation_are_counted_as_people_do(log, tmp_path):
     p = Program(log, tmp_path)
     shape(p.net.add_einsum([p.x(2, 3)], "ij,jk"))
-    assert "got 2 terms in 'ij,jk' for 1 input, wanted one for each" in log.lines[0]
+    assert "got 2 terms in 'ij,jk' for 1 input, wanted one term for each" in log.lines[0]

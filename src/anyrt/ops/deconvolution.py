@@ -1,4 +1,4 @@
-"""Deconvolution: each element of the input times a kernel, added up where kernels overlap.
+"""Deconvolution: the products of each input element with a kernel, summed where kernels overlap.
 
 add_deconvolution_nd(x, 8, (4, 4), kernel, bias)    # x: (N, C, H, W), kernel: C * 8 * 4 * 4 values
 """
@@ -27,16 +27,16 @@ from anyrt.prims.build import concat, const, pad, reshape, slice_, windows
 from anyrt.prims.build import expand as expand_
 from anyrt.prims.view import Axis
 
-COLUMNS = "abd"  # labels beside those of positions and of elements inside
-MOST_PHASES = 64  # contractions of their own, where there is another way
-MOST_CLASSES = 1024  # the same, where there is none
+COLUMNS = "abd"  # labels of columns, beside POSITIONS and INSIDE
+MOST_PHASES = 64  # the maximum number of contractions if there is an alternative
+MOST_CLASSES = 1024  # the same if there is none
 
 
 @dataclass(frozen=True, slots=True)
 class Taps:
-    """What outputs of one residue sum along one axis: `size` elements of the kernel, from `last` back, `step`
-    apart, times as many of the input, `gap` apart, which for the first of these outputs begin at `start`.
-    Where residues are columns: `last` and `start` grow by so much from one to the next."""
+    """The terms of outputs of one residue along one axis: `size` elements of the kernel, backwards from
+    `last`, `step` apart, times as many of the input, `gap` apart, from `start` for the first of these outputs.
+    If residues are columns, `last_by` and `start_by` are the differences from one residue to the next."""
 
     size: int
     last: int
@@ -51,9 +51,9 @@ class Taps:
 class Track:
     """One axis of the output, of `size` elements, cut into phases by residues of the stride.
 
-    taps: one for each residue; one alone where residues are columns: these meet as many elements of the
-    kernel, at even distances, and the phase has an axis of `columns` elements.
-    count: elements of each phase. first: how many lie before the output where phases are put together.
+    taps: one for each residue; a single one if residues are columns: these use equally many elements of the
+    kernel, evenly spaced, and the phase has an axis of `columns` elements.
+    count: elements of each phase. first: elements of the joined phases before the output.
     """
 
     size: Dim
@@ -70,17 +70,17 @@ class Track:
 
     @property
     def reach(self) -> tuple[int, int]:
-        """Where the first outputs begin to read the input, at the least and at the most."""
+        """The least and the largest position from which a first output reads the input."""
         starts = [t.start + c * t.start_by for t in self.taps if t.size for c in range(max(1, self.columns))]
         return min(starts, default=0), max(starts, default=0)
 
 
 def tracks_of(where: str, by: Sequence[Slide], at: Sequence[Span]) -> tuple[Track, ...]:
-    """How the outputs are cut into phases along each axis.
+    """The phases of the output along each axis.
 
-    Columns make one contraction of whole blocks of the output, from which what padding cuts off is left out
-    afterwards. That is slower than a contraction for each phase, so it is done where nothing is left out, and
-    where there would be too many phases.
+    Columns need one contraction, which computes whole blocks of the output. Elements that padding cuts off
+    are removed afterwards. That is slower than a contraction for each phase, so it is used if nothing is
+    removed, or if there would be too many phases.
     """
     many = math.prod(each.stride for each in by) > MOST_PHASES
     alike = [_columns_of(*each, many) for each in zip(by, at, strict=True)]
@@ -94,7 +94,7 @@ def tracks_of(where: str, by: Sequence[Slide], at: Sequence[Span]) -> tuple[Trac
 
 
 def _columns_of(by: Slide, span: Span, many: bool) -> Track | None:
-    """Residues as columns, if they are even, or else if there are too many of them."""
+    """The track with residues as columns, if they are even, or if there are too many; else None."""
     if by.stride == 1 or by.dilation > 1:
         return None
     if by.stride <= MOST_PHASES and mod(span.count, by.stride) == 0:
@@ -113,7 +113,7 @@ def _columns_of(by: Slide, span: Span, many: bool) -> Track | None:
 
 
 def _column(t: Taps, k: int) -> Taps:
-    """A residue by itself."""
+    """The taps of residue `k` alone."""
     return replace(t, last=t.last + k * t.last_by, start=t.start + k * t.start_by, last_by=0, start_by=0)
 
 
@@ -123,7 +123,7 @@ def _phases_of(by: Slide, span: Span) -> Track:
 
 
 def _cut(span: Span) -> int:
-    assert isinstance(span.before, int), "what is cut off follows from attributes alone"
+    assert isinstance(span.before, int), "padding follows from attributes alone"
     return span.before
 
 
@@ -141,8 +141,8 @@ def _taps(by: Slide, at: int) -> Taps:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Everything that phases are made of. `x`: the input with zeros around it, `before` so many along each
-    axis."""
+    """The operands of all phases. `x`: the input, padded with zeros. `before`: the number of zeros before
+    each axis."""
 
     layer: Layer[FilterAttrs]
     f: Filter
@@ -152,8 +152,8 @@ class Spread:
 
 
 def expand(layer: Layer[FilterAttrs]) -> tuple[Value, ...]:
-    """One `Contract` for each class of outputs that sum the same elements of the kernel, the results
-    interleaved; one for all of them where kernels do not overlap, or classes are many."""
+    """One `Contract` for each class of outputs that sum the same elements of the kernel; the results are
+    interleaved. If kernels do not overlap, or classes are many, one `Contract` computes all of them."""
     return (_filters.of_batches(layer, _spread_out),)
 
 
@@ -173,13 +173,13 @@ def _spans(layer: Layer[FilterAttrs], f: Filter) -> tuple[list[Span], Requiremen
     check_mode(layer.name, mode)
     at = [spread(mode, *each) for each in zip(f.spatial, f.by, f.before, f.after, strict=True)]
     for k, span in enumerate(at):
-        got, do = f"size {span.count} for spatial axis {k}", "cut off less, by smaller paddings"
+        got, do = f"size {span.count} for spatial axis {k}", "use smaller paddings"
         rules.append(need(layer.name, 0, Relation.LE, span.count, "AR120", got, "a size of 0 or more", do))
     return at, tuple(rule for group in rules for rule in group)
 
 
 def _around(layer: Layer[FilterAttrs], x: Value, tracks: tuple[Track, ...]) -> tuple[Value, tuple[int, ...]]:
-    """The input with zeros wherever a phase reads beyond it, and how many of them lie before it."""
+    """The input with zeros wherever a phase reads beyond it, and the number of zeros before each axis."""
     before, frame = list[int](), list[Span]()
     for size, t in zip(x.shape[2:], tracks, strict=True):
         low, high = t.reach
@@ -213,7 +213,7 @@ def _sums(of: Spread, taps: tuple[Taps, ...]) -> Value:
 
 
 def _chosen(of: Spread, taps: tuple[Taps, ...]) -> tuple[Value, str]:
-    """The elements of the kernel that one class meets, in the order of windows, and their labels."""
+    """The elements of the kernel that one class uses, in the order of windows, and their labels."""
     kernel, lead = of.f.kernel, of.f.kernel.type.rank - len(of.tracks)
     axes, shape, labels = [Axis(0, k) for k in range(lead)], list(kernel.shape[:lead]), ""
     for k, (t, each) in enumerate(zip(of.tracks, taps, strict=True)):
@@ -226,7 +226,7 @@ def _chosen(of: Spread, taps: tuple[Taps, ...]) -> tuple[Value, str]:
 
 
 def _interleaved(phases: list[Value], tracks: tuple[Track, ...]) -> Value:
-    """The phases of all classes, in the order of `product`, as one output, with what is cut off left out."""
+    """The phases of all classes, in the order of `product`, as one output, without the cut-off elements."""
     for k in reversed(range(len(tracks))):
         n = len(tracks[k].taps)
         phases = [concat(phases[i : i + n], 2 * k + 3) for i in range(0, len(phases), n)]
@@ -238,7 +238,7 @@ def _interleaved(phases: list[Value], tracks: tuple[Track, ...]) -> Value:
 
 
 def ref(attrs: FilterAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
-    """One element of the kernel after the other: its weights times the input, added where it puts them."""
+    """Kernel element by kernel element: its weights times the input, added to the output."""
     x, size, groups = arrays[0].astype(np.float64), attrs.kernel_size_nd, attrs.num_groups
     *lead, channels = x.shape[: x.ndim - len(size)]
     batch, spatial = math.prod(lead), x.shape[x.ndim - len(size) :]
@@ -261,7 +261,7 @@ def ref(attrs: FilterAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
 
 
 def _kept(attrs: FilterAttrs, axis: int, whole: int, overlap: int) -> slice:
-    """What is left when padding is cut off; the SAME modes cut off what neighbours share."""
+    """The elements that remain after padding is cut off; the SAME modes cut off the overlap of kernels."""
     before, after = ((padding or (0, 0, 0))[axis] for padding in attrs.paddings)
     if attrs.padding_mode in (PaddingMode.SAME_UPPER, PaddingMode.SAME_LOWER):
         less, more = max(overlap, 0) // 2, -(-max(overlap, 0) // 2)
@@ -270,7 +270,7 @@ def _kept(attrs: FilterAttrs, axis: int, whole: int, overlap: int) -> slice:
 
 
 def dla(layer: Layer[FilterAttrs]) -> str | None:
-    """Two spatial axes, constant weights, and no groups, dilation or padding."""
+    """DLA supports two spatial axes and constant weights, without groups, dilation or padding."""
     attrs = layer.attrs
     for what, sizes in (("kernel sizes", attrs.kernel_size_nd), ("strides", attrs.stride_nd or (1, 1))):
         long = sorted(sizes)[:-1] == [1] and max(sizes) in (64, 96, 128)
@@ -286,7 +286,7 @@ def dla(layer: Layer[FilterAttrs]) -> str | None:
 
 def cases() -> tuple[Case[FilterAttrs], ...]:
     """One to three spatial axes, groups, depthwise, strides, dilation and padding; all types; weights from
-    everywhere."""
+    attributes and inputs."""
     same, lower, up = PaddingMode.SAME_UPPER, PaddingMode.SAME_LOWER, PaddingMode.EXPLICIT_ROUND_UP
     case, a, half, coded = _filters.case, FilterAttrs, DataType.HALF, DataType.INT8
     x = (2, 4, 3, 4)
@@ -309,16 +309,16 @@ def cases() -> tuple[Case[FilterAttrs], ...]:
 
 
 def mistakes() -> tuple[Mistake[FilterAttrs], ...]:
-    """Sizes, groups, paddings, and weights of wrong counts and types."""
+    """Sizes, groups, paddings, and wrong numbers and types of weights."""
     plain = FilterAttrs(4, (3, 3), _filters.values(108))
     x = (1, 3, 5, 4)
     return (
         *_filters.mistakes((6, 2, 3, 3), (4, 3, 3, 3)),
-        Mistake("AR120", "padding that cuts off more than there is", replace(plain, padding_nd=(4, 0)), (x,)),
+        Mistake("AR120", "padding larger than the output", replace(plain, padding_nd=(4, 0)), (x,)),
         Mistake("AR111", "more than 2^31 elements", replace(plain, stride_nd=(2**15, 2**15)), (x,)),
         Mistake(
             "AR901",
-            "more than 1024 residues of strides with a dilation, or with kernel sizes they do not divide",
+            "strides of more than 1024 residues, with a dilation or kernel sizes that they do not divide",
             replace(plain, stride_nd=(2**31 - 1, 2), dilation_nd=(2, 2)),
             (x,),
         ),
@@ -334,13 +334,12 @@ OPS = (
         attrs=FilterAttrs,
         expand=expand,
         ref=ref,
-        doc="Each element of the input times a kernel (channels, output maps of a group, spatial sizes), "
-        "added up in the output where kernels overlap, the stride apart, plus a bias. The input is (N, C, "
-        "spatial sizes), the output is (N, num_output_maps, …); further axes "
-        "before C count batches, too. Along an axis (size - 1) · stride + 1 + "
-        "dilation · (kernel size - 1) elements, of which padding cuts off some before and behind. Halves are "
-        "summed in float32 and rounded once; int8 is computed as in Convolution. One spatial axis, bfloat16, "
-        "and groups of int8 of any size, are extensions.",
+        doc="Multiplies each input element with a kernel (channels, output maps of a group, spatial sizes), "
+        "adds the products to the output, where neighbouring kernels are the stride apart and may overlap, "
+        "and adds a bias. The input is (N, C, spatial sizes), the output is (N, num_output_maps, …). Further "
+        "axes before C are batch axes, too. An output axis has (size - 1) · stride + 1 + dilation · (kernel "
+        "size - 1) elements, less the paddings. Half types are summed in float32 and rounded once; int8 is "
+        "computed as in Convolution. One spatial axis, bfloat16, and int8 groups of any size are extensions.",
         cases=cases,
         mistakes=mistakes,
         dla=dla,

@@ -1,4 +1,4 @@
-"""DistCollective: an exchange between the ranks that run a network, each in a process of its own.
+"""DistCollective: exchanges data between the ranks that run a network, each in a process of its own.
 
 add_dist_collective(x, CollectiveOperation.ALL_REDUCE, ReduceOperation.SUM, -1, None).num_ranks = 2
 """
@@ -25,18 +25,18 @@ NUMBERS = FLOATS | INTS | OWN_NUMBERS - PACKED | {DataType.INT8, DataType.UINT8,
 class DistCollectiveAttrs(Attrs):
     """Attributes of DistCollective."""
 
-    dist_collective_op: CollectiveOperation = attr(Kind.ENUM, "what is exchanged", enum=CollectiveOperation)
+    dist_collective_op: CollectiveOperation = attr(Kind.ENUM, "the operation", enum=CollectiveOperation)
     reduce_op: ReduceOperation = attr(
-        Kind.ENUM, "how elements are folded; NONE where nothing is", R.NONE, enum=ReduceOperation
+        Kind.ENUM, "how elements are reduced; NONE for other operations", R.NONE, enum=ReduceOperation
     )
-    root: int = attr(Kind.INT, "the rank that sends or receives; -1 where none does", -1)
+    root: int = attr(Kind.INT, "the rank that sends or receives; -1 for operations without a root", -1)
     groups: tuple[int, ...] | None = attr(
         Kind.DIMS, "the ranks that take part, in order; None or (): all of them", None, optional=True
     )
 
 
 def expand(layer: Layer[DistCollectiveAttrs]) -> tuple[Value, ...]:
-    """The exchange; of one rank a copy, as every fold, copy and exchange gives what it had."""
+    """A `Collective`; for one rank a copy, as every operation then returns its input."""
     x, attrs = layer.input(0), layer.attrs
     _check(layer.name, attrs, layer.ranks)
     op, group = attrs.dist_collective_op, attrs.groups or ()
@@ -49,7 +49,7 @@ def expand(layer: Layer[DistCollectiveAttrs]) -> tuple[Value, ...]:
 
 
 def _check(where: str, attrs: DistCollectiveAttrs, ranks: int) -> None:
-    """What the operation needs, and the ranks that take part."""
+    """Raises AR304 unless the reduction, the root and the ranks fit the operation."""
     op, folds = attrs.dist_collective_op, attrs.reduce_op is not R.NONE
     if folds != (op in REDUCING):
         wanted = "SUM, PROD, MAX, MIN or AVG" if op in REDUCING else "NONE"
@@ -58,7 +58,7 @@ def _check(where: str, attrs: DistCollectiveAttrs, ranks: int) -> None:
         raise ArgumentError("AR304", where, f"root {attrs.root} for {op.name}", "a rank", "set it to 0")
     members = attrs.groups or tuple(range(ranks))
     if len(set(members)) != len(members) or min(members) < 0:
-        raise ArgumentError("AR304", where, f"group {list(members)}", "different ranks, from 0")
+        raise ArgumentError("AR304", where, f"group {list(members)}", "distinct ranks, from 0")
     if len(members) != ranks:
         got, do = f"{len(members)} ranks in the group", f"set layer.num_ranks = {len(members)}"
         raise ArgumentError("AR304", where, got, f"num_ranks, which is {ranks}", do)
@@ -68,18 +68,18 @@ def _check(where: str, attrs: DistCollectiveAttrs, ranks: int) -> None:
 
 
 def ref(attrs: DistCollectiveAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
-    """The array."""
+    """The input, as for one rank."""
     return (arrays[0],)
 
 
 def _needed(op: CollectiveOperation, reduce_op: ReduceOperation = R.SUM) -> DistCollectiveAttrs:
-    """The attributes that go with an operation of one rank."""
+    """The attributes that an operation needs for one rank."""
     folded = reduce_op if op in REDUCING else R.NONE
     return DistCollectiveAttrs(op, folded, 0 if op in ROOTED else -1, (0,) if op is C.ALL_GATHER else None)
 
 
 def cases() -> tuple[Case[DistCollectiveAttrs], ...]:
-    """Every operation and fold, every type, of one rank."""
+    """Every operation, reduction and type, for one rank."""
     return (
         *(Case(_needed(op), ((3, 5),)) for op in C),
         *(Case(_needed(C.ALL_REDUCE, fold), ((4,),)) for fold in R if fold is not R.NONE),
@@ -90,16 +90,16 @@ def cases() -> tuple[Case[DistCollectiveAttrs], ...]:
 
 
 def mistakes() -> tuple[Mistake[DistCollectiveAttrs], ...]:
-    """Folds, roots, groups, ranks, types."""
+    """Reductions, roots, groups, ranks, types."""
     a = DistCollectiveAttrs
     return (
-        Mistake("AR304", "a fold that is missing", a(C.ALL_REDUCE), ((3,),)),
-        Mistake("AR304", "a fold where nothing is folded", a(C.ALL_GATHER, R.SUM), ((3,),)),
-        Mistake("AR304", "a root that is missing", a(C.BROADCAST), ((3,),)),
-        Mistake("AR304", "a root that takes no part", a(C.BROADCAST, root=1), ((3,),)),
-        Mistake("AR304", "a group of other ranks than num_ranks", a(C.ALL_GATHER, groups=(0, 1)), ((3,),)),
+        Mistake("AR304", "a missing reduction", a(C.ALL_REDUCE), ((3,),)),
+        Mistake("AR304", "a reduction for an operation without one", a(C.ALL_GATHER, R.SUM), ((3,),)),
+        Mistake("AR304", "a missing root", a(C.BROADCAST), ((3,),)),
+        Mistake("AR304", "a root outside the group", a(C.BROADCAST, root=1), ((3,),)),
+        Mistake("AR304", "a group whose size is not num_ranks", a(C.ALL_GATHER, groups=(0, 1)), ((3,),)),
         Mistake("AR304", "a group that names a rank twice", a(C.ALL_GATHER, groups=(0, 0)), ((3,),)),
-        Mistake("AR101", "an input of rank 0 that would be cut", a(C.ALL_GATHER), ((),)),
+        Mistake("AR101", "an input of rank 0 to split or join", a(C.ALL_GATHER), ((),)),
         Mistake("AR202", "a type that it does not take", a(C.ALL_GATHER), ((3,),), (DataType.BOOL,)),
     )
 
@@ -120,12 +120,12 @@ OPS = (
         attrs=DistCollectiveAttrs,
         expand=expand,
         ref=ref,
-        doc="Exchanges data between the ranks that run a network, each a process with an engine of its own "
-        "and a communicator, which its context gets by set_communicator. num_ranks is how many take part, "
-        "all of the communicator's or those of a group; of one, every operation gives what it was given. "
-        "Parts are cut and joined along the first axis. Folds are in the order of ranks, on every rank "
-        "alike. After REDUCE, ranks but the root have what they gave, after GATHER zeros. See the page on "
-        "collectives.",
+        doc="Exchanges data between the ranks that run a network. Each rank is a process with its own engine "
+        "and a communicator, which set_communicator of its context sets. num_ranks is the number of ranks "
+        "that take part: all of the communicator, or those of a group. With one rank, operations return "
+        "their input. Data are split and joined along the first axis. Reductions follow the order of ranks, on "
+        "every rank alike. After REDUCE, ranks other than the root have their input; after GATHER they have "
+        "zeros. See the page on collectives.",
         cases=cases,
         mistakes=mistakes,
         source="operator page DistCollective; from 10.16",

@@ -1,4 +1,4 @@
-"""DynamicQuantize: numbers as codes, with a scale for each block that is made of its largest magnitude.
+"""DynamicQuantize: numbers as codes, with a scale for each block, computed from its largest magnitude.
 
 add_dynamic_quantize(x, 1, 32, DataType.FP8, DataType.E8M0)           # MXFP8
 add_dynamic_quantize_v2(x, (1, -1), DataType.INT8, DataType.FLOAT)    # a scale for each row
@@ -33,24 +33,24 @@ class DynamicQuantizeAttrs(Attrs):
 
     to_type: DataType = attr(Kind.ENUM, "the type of the codes: FP4, FP8 or INT8", enum=DataType)
     scale_type: DataType = attr(Kind.ENUM, "the type of the scales: FP8, E8M0 or FLOAT", enum=DataType)
-    axis: int = attr(Kind.INT, "the axis that blocks divide; -1: none is named", -1)
+    axis: int = attr(Kind.INT, "the axis that blocks divide; -1: not set", -1)
     block_size: int = attr(Kind.INT, "elements of a block along that axis; -1: all of them", -1)
     block_shape: tuple[int, ...] | None = attr(
         Kind.DIMS,
-        "the sizes of a block, -1 for a whole axis; it counts in place of axis and block_size",
+        "the sizes of a block, -1 for a whole axis; it replaces axis and block_size",
         None,
     )
 
 
 def expand(layer: Layer[DynamicQuantizeAttrs]) -> tuple[Value, ...]:
-    """The largest magnitude of each block as scale, and the quotients."""
+    """A `Reduce` to the largest magnitude of each block, for the scale; codes are the quotients."""
     x, attrs = layer.input(0), layer.attrs
     _check_types(layer)
     split, inside, blocks = _split(layer, _block(layer))
     parts = cast(reshape(x, split), FLOAT)
     most = reduce_("max", map_("abs", parts), inside)
     if not all(isinstance(split[k], int) and split[k] != 0 for k in inside):
-        most = map_("max", most, scalar(0.0, most))  # the largest of nothing
+        most = map_("max", most, scalar(0.0, most))  # the maximum of an empty block
     stored = map_("div", most, scalar(LARGEST[attrs.to_type], most))
     double, rounding = _double(layer, stored), SCALES[attrs.scale_type]
     stored = stored if double is None else map_("div", stored, double)
@@ -96,8 +96,8 @@ def _block(layer: Layer[DynamicQuantizeAttrs]) -> tuple[int, ...]:
 def _split(
     layer: Layer[DynamicQuantizeAttrs], block: tuple[int, ...]
 ) -> tuple[tuple[Dim, ...], tuple[int, ...], tuple[Dim, ...]]:
-    """The input's sizes with axes of their own inside blocks; which axes these are; how many blocks there
-    are."""
+    """The input's sizes with separate axes for elements of blocks, the indices of these axes, and the numbers
+    of blocks."""
     split, inside, blocks = list[Dim](), list[int](), list[Dim]()
     for k, (size, b) in enumerate(zip(layer.input(0).shape, block, strict=True)):
         if b == 1:
@@ -124,15 +124,15 @@ def _count(layer: Layer[DynamicQuantizeAttrs], axis: int, size: Dim, block: int)
 
 
 def _double(layer: Layer[DynamicQuantizeAttrs], like: Value) -> Value | None:
-    """What a scale of 1 is worth, with the axes of `like`."""
+    """`double_quant_scale`, the factor of all scales, with the axes of `like`."""
     double = layer.optional(DOUBLE)
     if double is None:
         return None
     if product(double.shape) != 1:
         got = f"double_quant_scale of shape {show(double.shape)}"
-        raise ShapeError("AR123", layer.name, got, "one element", "give one number")
+        raise ShapeError("AR123", layer.name, got, "one element", "pass one number")
     if not is_constant(double):
-        got, do = "a double_quant_scale whose value depends on the run", "use add_constant"
+        got, do = "a double_quant_scale that is not constant", "use add_constant"
         raise ShapeError("AR121", layer.name, got, "a build-time constant", do)
     if double.dtype not in (FLOAT, layer.input(0).dtype):
         got = f"{short_name(double.dtype)} for double_quant_scale"
@@ -169,7 +169,7 @@ def _stored(to: DataType, scale: float) -> float:
 
 
 def _numbers(*shape: int) -> NDArray[np.float64]:
-    """Magnitudes of many sizes; one block of nothing but 0, at the end."""
+    """Numbers of many magnitudes; the last block is all 0."""
     n = np.arange(int(np.prod(shape)), dtype=np.float64)
     out = (n * 37 % 101 - 50) * np.exp2(n // 16 % 5) / 8
     out[-32:] = 0
@@ -210,31 +210,31 @@ def mistakes() -> tuple[Mistake[DynamicQuantizeAttrs], ...]:
     x, two = ((2, 32),), ((2, 32), ())
     computed = ((2, 32), (2,))
     return (
-        Mistake("AR206", "another type of codes", replace(a, to_type=DataType.INT4), x),
-        Mistake("AR206", "another type of scales", replace(a, scale_type=DataType.HALF), x),
-        Mistake("AR202", "an input that is no float", a, x, (DataType.INT32,)),
+        Mistake("AR206", "an unsupported type of codes", replace(a, to_type=DataType.INT4), x),
+        Mistake("AR206", "an unsupported type of scales", replace(a, scale_type=DataType.HALF), x),
+        Mistake("AR202", "an input that is not float", a, x, (DataType.INT32,)),
         Mistake("AR101", "a scalar", a, ((),)),
         Mistake("AR303", "an axis outside the rank", replace(a, axis=2), x),
         Mistake("AR304", "a block size below 1", replace(a, block_size=0), x),
-        Mistake("AR108", "another count of block sizes than axes", replace(a, block_shape=(16,)), x),
+        Mistake("AR108", "a block_shape of the wrong rank", replace(a, block_shape=(16,)), x),
         Mistake("AR304", "a size of block_shape below 1", replace(a, block_shape=(1, -2)), x),
         Mistake("AR118", "a size that blocks do not divide", a, ((2, 40),)),
-        Mistake("AR117", "an open size that blocks divide", a, x, dynamic=True),
+        Mistake("AR117", "a dynamic size that blocks divide", a, x, dynamic=True),
         Mistake("AR123", "more than one double_quant_scale", a, computed),
-        Mistake("AR203", "a double_quant_scale of another half type", a, two, (FLOAT, DataType.HALF)),
+        Mistake("AR203", "a double_quant_scale of the wrong type", a, two, (FLOAT, DataType.HALF)),
         Mistake("AR304", "a double_quant_scale that is not above 0", a, two, (FLOAT,), (None, np.array(0.0))),
     )
 
 
 DOC = (
-    "Codes of each block of elements, and a scale for each: the largest magnitude of the block divided by "
-    "the largest number of the codes (6, 448, 127). Where a `double_quant_scale` is connected, which says "
-    "what a scale of 1 is worth, it is divided by that. Then it is rounded to `scale_type`: to the nearest "
-    "fp8 number, to the next power of two that is not smaller (e8m0), or not at all. Codes are the elements "
-    "divided by what the rounded scale is worth, rounded half to even and saturated; 0 where that is 0. NaN "
-    "makes the scale of its block NaN; then codes are NaN (fp8), 6 (fp4) and −128 (int8). Any axis, rank and "
-    "size of blocks will do, as an extension. `add_dequantize` with the scales, which `double_quant_scale` "
-    "dequantises, gives the numbers back."
+    "Returns codes, and a scale for each block of elements. The scale is the largest magnitude of the block "
+    "divided by the largest number of the codes (6, 448, 127). If `double_quant_scale`, a factor of all "
+    "scales, is connected, the scale is divided by it. Then it is rounded to `scale_type`: to the nearest "
+    "fp8 number, up to a power of two (e8m0), or not at all. Codes are the elements divided by the rounded "
+    "scale times that factor, rounded half to even and saturated; 0 if the divisor is 0. NaN makes the scale "
+    "of its block NaN; then codes are NaN (fp8), 6 (fp4) and −128 (int8). Blocks along any axis, of any rank "
+    "and size, are an extension. `add_dequantize` converts the codes back to numbers, with the scales that "
+    "`double_quant_scale` dequantises."
 )
 OPS = (
     Op(

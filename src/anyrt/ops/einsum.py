@@ -1,4 +1,4 @@
-"""Einsum: sums of products over axes that letters name.
+"""Einsum: sums of products over axes that are named by letters.
 
 add_einsum([a, b], "bik,bjk->bij")      # a: (8, 3, 5), b: (8, 4, 5) → (8, 3, 4)
 """
@@ -32,27 +32,27 @@ from anyrt.prims.view import Axis
 DOTS = "..."
 GRAMMAR = re.compile(r"T(,T)*(->T)?".replace("T", r"[a-z]*(\.\.\.[a-z]*)?"))
 TYPES = FLOATS | INTS | (OWN_NUMBERS - PACKED)
-OPEN = 64  # what a size that is open counts when products are put in order
+OPEN = 64  # the assumed size of a dynamic dimension when products are ordered
 
 
 @dataclass(frozen=True, slots=True)
 class EinsumAttrs(Attrs):
     """Attributes of Einsum."""
 
-    equation: str = attr(Kind.TEXT, "a term for each input, and what is kept: ij,jk->ik")
+    equation: str = attr(Kind.TEXT, "a term for each input, and that of the output: ij,jk->ik")
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """An operand, with a label for each axis: small letters as in the equation, capitals for its dots."""
+    """An operand, with a label for each axis: lower-case letters of the equation, capitals for its dots."""
 
     value: Value
     labels: str
 
 
 def expand(layer: Layer[EinsumAttrs]) -> tuple[Value, ...]:
-    """A `Contract` for each pair of operands, in the order of the least work; sums of one operand alone are
-    a `Reduce` before it, products without a sum a `Map`, diagonals a `View`."""
+    """A `Contract` for each pair of operands, the pair with the least work first. A sum of one operand alone
+    is a `Reduce` before it, a product without a sum a `Map`, a diagonal a `View`."""
     values = [layer.input(i) for i in range(len(layer.inputs))]
     labels, out = parse(layer.name, layer.attrs.equation, [v.shape for v in values])
     dtype = values[0].dtype
@@ -60,7 +60,7 @@ def expand(layer: Layer[EinsumAttrs]) -> tuple[Value, ...]:
     values[0] = checked(values[0], rules)
     terms = [_spread(_diagonal(Term(v, t)), sizes) for v, t in zip(values, labels, strict=True)]
     if len(terms) > 2 or (len(terms) == 2 and any(_alone(t, terms, out) for t in terms)):
-        # What is summed or multiplied more than once is rounded at the end.
+        # Results of several sums or products are rounded once, at the end.
         wide = DataType.FLOAT if dtype in FLOATS else dtype
         terms = [Term(cast(t.value, wide), t.labels) for t in terms]
     terms = [_summed(t, _alone(t, terms, out)) for t in terms]
@@ -81,12 +81,12 @@ def parse(where: str, equation: str, shapes: Sequence[tuple[Dim, ...]]) -> tuple
     """The labels of each operand and of the result."""
     text = "".join(equation.split())
     if not GRAMMAR.fullmatch(text):
-        raise _unfit(where, repr(equation), "terms of small letters between commas, and -> at most once")
+        raise _unfit(where, repr(equation), "terms of lower-case letters between commas, and at most one ->")
     inputs, arrow, out = text.partition("->")
     terms = inputs.split(",")
     if len(terms) != len(shapes):
         got = f"{counted(len(terms), 'term')} in {equation!r} for {counted(len(shapes), 'input')}"
-        raise _unfit(where, got, "one for each")
+        raise _unfit(where, got, "one term for each")
     dots = [len(shape) - len(term.replace(DOTS, "")) for term, shape in zip(terms, shapes, strict=True)]
     for term, shape, more in zip(terms, shapes, dots, strict=True):
         if more < 0 or (more and DOTS not in term):
@@ -116,7 +116,7 @@ def _unfit(where: str, got: str, wanted: str) -> ArgumentError:
 def _sizes(
     where: str, labels: Sequence[str], shapes: Sequence[tuple[Dim, ...]]
 ) -> tuple[dict[str, Dim], Requirements]:
-    """The size of each label; those of letters must be equal, those of dots broadcast."""
+    """The size of each label, and requirements: sizes of letters must be equal, those of dots broadcast."""
     sizes: dict[str, Dim] = {}
     rules: list[Requirement] = []
     text = ", ".join(map(show, shapes))
@@ -130,13 +130,13 @@ def _sizes(
                     rules.append(Requirement(before, Relation.BROADCAST, size, "AR112", where, do))
                 continue
             sizes[c] = before if isinstance(before, int) else size
-            got, do = f"sizes {before} and {size} of {c!r} in {text}", "give axes of one size one letter"
+            got, do = f"sizes {before} and {size} of {c!r} in {text}", "use one letter for equal sizes"
             rules += need(where, before, Relation.EQ, size, "AR130", got, "one size", do)
     return sizes, tuple(rules)
 
 
 def _diagonal(term: Term) -> Term:
-    """Each label once: what has one twice is read where both indices are equal."""
+    """The term with each label once: a repeated label reads the diagonal, where both indices are equal."""
     kept = "".join(dict.fromkeys(term.labels))
     if kept == term.labels:
         return term
@@ -146,14 +146,14 @@ def _diagonal(term: Term) -> Term:
 
 
 def _spread(term: Term, sizes: Mapping[str, Dim]) -> Term:
-    """Axes of dots with the common size, or left out."""
+    """The term with axes of dots broadcast to the common size, or removed."""
     common = {k: sizes[c] for k, c in enumerate(term.labels) if c.isupper()}
     value, lost = repeated(term.value, common)
     return Term(value, "".join(c for k, c in enumerate(term.labels) if k not in lost))
 
 
 def _alone(term: Term, terms: Iterable[Term], out: str) -> str:
-    """The labels that only this term has, and that are not kept."""
+    """The labels that only this term has, and that the output lacks."""
     others = "".join([out, *(t.labels for t in terms if t is not term)])
     return "".join(c for c in term.labels if c not in others)
 
@@ -165,7 +165,7 @@ def _summed(term: Term, over: str) -> Term:
 
 
 def _cheapest(terms: Sequence[Term], sizes: Mapping[str, Dim]) -> tuple[int, int]:
-    """The two terms whose product takes the fewest multiplications."""
+    """The two terms whose product needs the fewest multiplications."""
 
     def work(pair: tuple[int, int]) -> int:
         labels = {*terms[pair[0]].labels, *terms[pair[1]].labels}
@@ -182,7 +182,7 @@ def _product(a: Term, b: Term, kept: str) -> Term:
 
 
 def _aligned(term: Term, labels: str) -> Value:
-    """The term with an axis for each label, in their order; of size 1 for those that it lacks."""
+    """The term with an axis for each label, in their order, of size 1 for a label that it lacks."""
     order = [term.labels.index(c) for c in labels if c in term.labels]
     missing = [k for k, c in enumerate(labels) if c not in term.labels]
     return unsqueeze(transpose(term.value, order), missing)
@@ -231,15 +231,15 @@ def mistakes() -> tuple[Mistake[EinsumAttrs], ...]:
     ten, ones = e("abcde,fghij->abcdefghij"), ((1,) * 5,) * 2
     mixed = (DataType.FLOAT, DataType.HALF)
     return (
-        Mistake("AR320", "an equation with other signs", e("ij+jk->ik"), pair),
+        Mistake("AR320", "an equation with other characters", e("ij+jk->ik"), pair),
         Mistake("AR320", "capital letters", e("IJ->JI"), matrix),
         Mistake("AR320", "more or fewer terms than inputs", e("ij->ji"), pair),
         Mistake("AR320", "more or fewer letters than dimensions", e("ijk->kji"), matrix),
         Mistake("AR320", "an output letter that no input has", e("ij->ik"), matrix),
-        Mistake("AR320", "an output letter twice", e("ij->ii"), matrix),
+        Mistake("AR320", "a repeated output letter", e("ij->ii"), matrix),
         Mistake("AR320", "dots that the output lacks", e("...j->j"), matrix),
-        Mistake("AR130", "sizes of a letter that differ, also if one is 1", e("ij,jk->ik"), ((3, 5), (1, 4))),
-        Mistake("AR130", "a diagonal of sizes that differ", e("ii->i"), matrix),
+        Mistake("AR130", "different sizes of a letter, even if one is 1", e("ij,jk->ik"), ((3, 5), (1, 4))),
+        Mistake("AR130", "a diagonal of different sizes", e("ii->i"), matrix),
         Mistake("AR112", "dots that do not broadcast", e("...i,...i->..."), ((2, 5), (3, 5))),
         Mistake("AR115", "an output of more than 8 dimensions", ten, ones),
         Mistake("AR202", "a type that Einsum does not take", e("ij->ji"), matrix, (DataType.BOOL,)),
@@ -266,12 +266,12 @@ OPS = (
         attrs=EinsumAttrs,
         expand=expand,
         ref=ref,
-        doc="Sums of products as numpy.einsum writes them: axes with one letter move together and have one "
-        "size, a letter that the output lacks is summed over, a letter twice in a term takes the diagonal. "
-        "Dots stand for axes that broadcast. Without -> the output has the dots, then the letters that "
-        "occur once, by the alphabet. More than two operands are multiplied in pairs, those with the least "
-        "work first; sums are float32, rounded at the end; those of integers wrap. Diagonals, dots, more "
-        "than two operands, float64 and integers are more than TensorRT 10 takes.",
+        doc="Computes sums of products, as numpy.einsum. Axes with the same letter have one index and must "
+        "have the same size. A letter that the output lacks is summed over; a letter twice in a term takes "
+        "the diagonal. Dots stand for axes that broadcast. Without ->, the output has the dots, then the "
+        "letters that occur once, in alphabetical order. More than two operands are multiplied in pairs, the "
+        "pair with the least work first. Sums of floats are computed in float32 and rounded at the end; sums "
+        "of integers wrap. Diagonals, dots, more than two operands, float64 and integers are extensions.",
         cases=cases,
         mistakes=mistakes,
         onnx=("Einsum",),
