@@ -213,9 +213,9 @@ uint64: Final = DataType.UINT64
 uint8: Final = DataType.UINT8
 
 class IActivationLayer(ILayer):
-    """Applies an activation function to each element, in float32; int8 stands for real numbers, and RELU
-    also takes int32 and int64, which stay integers. float64, an extension, is computed in float64.
-    THRESHOLDED_RELU keeps x where x > alpha, and CLIP gives alpha where alpha > beta.
+    """Applies an activation function to each element, in float32. int8 represents real numbers. RELU
+    also supports int32 and int64, which it computes as integers. float64, an extension, is computed
+    in float64. THRESHOLDED_RELU returns x if x > alpha, else 0. CLIP returns alpha if alpha > beta.
     """
     @property  # type: ignore[override]
     def type(self) -> ActivationType:
@@ -237,62 +237,62 @@ class IActivationLayer(ILayer):
     def beta(self, value: float) -> None: ...
 
 class IAssertionLayer(ILayer):
-    """Asserts that all elements of a condition are True; otherwise raises AR410 with the message. It is
-    judged by the build where it is known there, when shapes are set where it follows from sizes, else
-    by each run, before anything is written to an output. Conditions on data, and on more than 64
+    """Raises AR410 with the message unless all elements of a condition are True. The builder checks a
+    known condition. A condition on sizes is checked when shapes are set. Other conditions are checked
+    by each inference, before it writes an output. Conditions on data, and those with more than 64
     elements, are extensions. The layer has no output.
     """
     @property
     def message(self) -> str:
-        """what the error says where the condition does not hold"""
+        """the text of the error if the condition is False"""
 
     @message.setter
     def message(self, value: str) -> None: ...
 
 class IAttention(_Between):
-    """Scores are the products of queries and keys, which are not scaled: scale the queries. The mask is
-    added, or, of bool, says where a query may look; softmax over the keys makes weights of scores,
-    and the result is the values' weighted sum. A query that may look nowhere gives zeros; without
-    normalisation, scores where it may not look are 0. −∞ in a mask that is added hides as false in
-    one of bool does. What is hidden from a query never reaches its result, be it infinite or NaN, nor
-    does what weighs 0 where anything may be hidden. Where there are more heads of queries than of
-    keys, neighbours share one. Everything between the two products is computed in float32; half types
-    of weights are rounded to them. Lengths of packed tokens ascend, none below 0 or beyond the
-    tokens; else there is an error, AR133, before anything is computed from them.
+    """Multiplies queries with keys, normalises these scores over the keys to weights, and returns the
+    weighted sums of the values. Scores are not scaled: scale the queries. A float mask is added to
+    the scores, and −∞ hides a key. A bool mask hides a key where it is False. A query that sees no
+    key gets zeros. Without normalisation, the scores of hidden keys are 0. Hidden keys and values
+    never affect the result, even if they are infinite or NaN; if anything may be hidden, neither do
+    values of weight 0. If there are more query heads than key heads, neighbouring query heads share a
+    key head. Everything between the two products is computed in float32; weights are then rounded to
+    the type of the values. Lengths of packed tokens must ascend, from 0 to at most the number of
+    tokens; otherwise AR133 is raised before anything is computed from them.
     """
     @property
     def norm_op(self) -> AttentionNormalizationOp:
-        """what is done to the scores of each query"""
+        """the normalisation of the scores of each query"""
 
     @norm_op.setter
     def norm_op(self, value: AttentionNormalizationOp) -> None: ...
     @property
     def causal_kind(self) -> CausalMaskKind:
-        """UPPER_LEFT: query i sees keys 0 to i; LOWER_RIGHT: the last sees all keys, others fewer"""
+        """UPPER_LEFT: query i sees keys 0 to i; LOWER_RIGHT: the mask ends at the last query and key"""
 
     @causal_kind.setter
     def causal_kind(self, value: CausalMaskKind) -> None: ...
     @property
     def causal(self) -> bool_:
-        """the same as a causal_kind of UPPER_LEFT"""
+        """True is the same as causal_kind UPPER_LEFT"""
 
     @causal.setter
     def causal(self, value: bool_) -> None: ...
     @property
     def decomposable(self) -> bool_:
-        """kept: whether it may be run as several kernels"""
+        """whether several kernels may compute it; without effect"""
 
     @decomposable.setter
     def decomposable(self, value: bool_) -> None: ...
     @property
     def normalization_quantize_to_type(self) -> DataType:
-        """INT8 or FP8: what normalised weights are rounded to; FLOAT: they are not"""
+        """INT8 or FP8: the type that normalised weights are rounded to; FLOAT: no rounding"""
 
     @normalization_quantize_to_type.setter
     def normalization_quantize_to_type(self, value: DataType) -> None: ...
     @property
     def query_form(self) -> AttentionIOForm:
-        """(batch, heads, tokens, head size), or tokens of all batches, (tokens, heads, head size)"""
+        """(batch, heads, tokens, head size), or packed tokens of all batches: (tokens, heads, head size)"""
 
     @query_form.setter
     def query_form(self, value: AttentionIOForm) -> None: ...
@@ -331,16 +331,16 @@ class IAttentionOutputLayer(IAttentionBoundaryLayer):
     """Begins or ends IAttention; created by `network.add_attention` or `network.add_attention_v2`."""
 
 class ICastLayer(ILayer):
-    """Converts elements to another type. Floats are truncated towards zero and saturate, NaN gives 0,
-    but as uint8 they wrap above 255 as on a GPU (-30, 250, 260 and 290 are 0, 250, 4 and 34; from 2³¹
-    on 255, which is a choice, as 0 for NaN is); integers wrap where they do not fit (300 is 44 as
-    int8 and as uint8), as in ONNX and NumPy; bool is x ≠ 0. Floats become int8 without a scale,
-    unless the output has a dynamic range: then in steps of the range / 127, rounded half to even and
-    saturated (-300 and 290 are -127 and 123 with (-300, 300)). int8 codes are converted as integers.
-    fp8, int4, fp4, e8m0 and types that ONNX has and TensorRT has not (float64, int16, uint16, uint32,
-    uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz) are an extension; floats of 8 bits
-    saturate, unless `saturate` is off: then what is too large is infinite in fp8e5m2, NaN in the
-    others.
+    """Converts elements to another type. Floats become integers by truncation and saturation; NaN
+    becomes 0. As uint8, floats wrap above 255, as on a GPU: -30, 250, 260 and 290 become 0, 250, 4
+    and 34. From 2³¹ on they become 255; this and 0 for NaN are choices of AnyRT. Integers wrap, as in
+    ONNX and NumPy: 300 becomes 44 as int8 and as uint8. bool is x ≠ 0. Floats become int8 without a
+    scale, unless the output has a dynamic range. Then they are divided by range / 127, rounded half
+    to even and saturated: -300 and 290 become -127 and 123 with (-300, 300). int8 codes are converted
+    as integers. fp8, int4, fp4, e8m0 and the ONNX types that TensorRT lacks (float64, int16, uint16,
+    uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz) are an extension. 8-bit
+    floats saturate. If `saturate` is off, numbers that overflow become infinite in fp8e5m2 and NaN in
+    the others.
     """
     @property
     def to_type(self) -> DataType:
@@ -350,24 +350,24 @@ class ICastLayer(ILayer):
     def to_type(self, value: DataType) -> None: ...
     @property
     def saturate(self) -> bool_:
-        """whether 8-bit floats are at most their largest, not infinite or NaN; an extension"""
+        """whether 8-bit floats saturate instead of becoming infinite or NaN; an extension"""
 
     @saturate.setter
     def saturate(self, value: bool_) -> None: ...
     @property
     def bits(self) -> bool_:
-        """whether the bits stay, as those of another type of as many; an extension"""
+        """whether bits are reinterpreted as a type of the same width; an extension"""
 
     @bits.setter
     def bits(self, value: bool_) -> None: ...
 
 class IConcatenationLayer(ILayer):
-    """Concatenates tensors of the same type and rank along an axis; the axis before the last two by
-    default. uint8, fp8 and types of 4 bits are an extension.
+    """Concatenates tensors of the same type and rank along an axis, by default the third from the end.
+    uint8, fp8 and 4-bit types are an extension.
     """
     @property
     def axis(self) -> int:
-        """the axis that tensors are joined along"""
+        """the axis along which tensors are joined"""
 
     @axis.setter
     def axis(self, value: int) -> None: ...
@@ -376,12 +376,12 @@ class IConditionLayer(IIfConditionalBoundaryLayer):
     """What the choice depends on: a bool of rank 0."""
 
 class IConstantLayer(ILayer):
-    """Makes a tensor of weights, of every type except e8m0. 4-bit types are packed, the first element in
-    the low nibble. uint8 is an extension.
+    """Makes a tensor of weights, of any type except e8m0. 4-bit types are packed: the low 4 bits of a
+    byte hold the first of two elements. uint8 is an extension.
     """
     @property
     def shape(self) -> Dims:
-        """the sizes of the tensor"""
+        """the shape of the tensor"""
 
     @shape.setter
     def shape(self, value: Dims | Sequence[int]) -> None: ...
@@ -393,41 +393,42 @@ class IConstantLayer(ILayer):
     def weights(self, value: Weights | NDArray[Any]) -> None: ...
 
 class IConvolutionLayer(ILayer):
-    """Sums of products of a kernel (output maps, channels of a group, spatial sizes; not flipped) with
-    the elements under it, at positions that are the stride apart, plus a bias. The input is (N, C,
-    spatial sizes), with zeros for padding around it; the output is (N, num_output_maps, …); further
-    axes before C count batches, too. Halves are summed in float32 and rounded once. int8 with dynamic
-    ranges multiplies codes, whose sums are exact; a kernel of float32 is rounded to int8 for it, the
-    largest value of each output map being 127 steps. One spatial axis, groups of int8 of any size,
-    and int32 with a kernel that is a tensor and without a bias, whose sums are int32, are extensions.
+    """Multiplies a kernel (output maps, channels of a group, spatial sizes) with the elements under it
+    at each position, sums the products, and adds a bias. The kernel is not flipped. Positions are the
+    stride apart. The input is (N, C, spatial sizes), padded with zeros; the output is (N,
+    num_output_maps, …). Further axes before C are batch axes, too. Half types are summed in float32
+    and rounded once. int8 with dynamic ranges multiplies codes, whose sums are exact. A float32
+    kernel is rounded to int8 for that: the largest magnitude of each output map becomes 127. One
+    spatial axis, int8 groups of any size, and int32 with a kernel tensor and no bias, whose sums are
+    int32, are extensions.
     """
     @property
     def num_output_maps(self) -> int:
-        """channels of the output"""
+        """number of output channels"""
 
     @num_output_maps.setter
     def num_output_maps(self, value: int) -> None: ...
     @property
     def kernel_size_nd(self) -> Dims:
-        """elements of the kernel along each spatial axis"""
+        """size of the kernel along each spatial axis"""
 
     @kernel_size_nd.setter
     def kernel_size_nd(self, value: Dims | Sequence[int]) -> None: ...
     @property
     def kernel(self) -> NDArray[Any]:
-        """the kernel's values; empty where input 1 has them"""
+        """values of the kernel; empty if input 1 is connected"""
 
     @kernel.setter
     def kernel(self, value: Weights | NDArray[Any]) -> None: ...
     @property
     def bias(self) -> NDArray[Any]:
-        """added to each output map; empty: nothing, or what input 2 has"""
+        """one value for each output map; empty: input 2, or no bias"""
 
     @bias.setter
     def bias(self, value: Weights | NDArray[Any]) -> None: ...
     @property
     def padding_mode(self) -> PaddingMode:
-        """how padding and the output's size follow; the SAME modes disregard the paddings below"""
+        """how padding and output size are computed; the SAME modes ignore the paddings below"""
 
     @padding_mode.setter
     def padding_mode(self, value: PaddingMode) -> None: ...
@@ -439,96 +440,98 @@ class IConvolutionLayer(ILayer):
     def pre_padding(self, value: Dims | Sequence[int]) -> None: ...
     @property
     def post_padding(self) -> Dims:
-        """padding behind the last element"""
+        """padding after the last element"""
 
     @post_padding.setter
     def post_padding(self, value: Dims | Sequence[int]) -> None: ...
     @property
     def padding_nd(self) -> Dims:
-        """both paddings"""
+        """padding at both ends"""
 
     @padding_nd.setter
     def padding_nd(self, value: Dims | Sequence[int]) -> None: ...
     @property
     def stride_nd(self) -> Dims:
-        """from one window to the next"""
+        """distance of neighbouring windows"""
 
     @stride_nd.setter
     def stride_nd(self, value: Dims | Sequence[int]) -> None: ...
     @property
     def dilation_nd(self) -> Dims:
-        """from one element of the kernel to the next, in elements that it meets"""
+        """distance of the elements that neighbouring kernel elements are multiplied with"""
 
     @dilation_nd.setter
     def dilation_nd(self, value: Dims | Sequence[int]) -> None: ...
     @property
     def num_groups(self) -> int:
-        """groups that channels and output maps are split into"""
+        """number of groups of channels and output maps"""
 
     @num_groups.setter
     def num_groups(self, value: int) -> None: ...
 
 class ICumulativeLayer(ILayer):
-    """Sums along an axis: every element becomes the sum of all up to it, `exclusive` without it,
-    `reverse` of all from it on. The axis is a constant of shape (); negative ones count from the end.
-    Floats add up in float32, one after the other, and are rounded where they are stored; integers
-    wrap. A long row, of few, is cut into parts, whose sums are added before. PROD, which multiplies,
-    and float64 and integers other than int32 and int64 are an extension.
+    """Replaces each element by the sum of all elements up to it along an axis. `exclusive` leaves out
+    the element itself; `reverse` sums the elements from it to the end. The axis is a constant of
+    shape (); a negative axis counts from the end. Floats are summed in float32, in order, and rounded
+    when they are stored; integers wrap. Few long rows are split into parts, whose sums are computed
+    first. PROD, which multiplies, and float64 and integers other than int32 and int64 are an
+    extension.
     """
     @property
     def op(self) -> CumulativeOperation:
-        """what is accumulated"""
+        """SUM or PROD"""
 
     @op.setter
     def op(self, value: CumulativeOperation) -> None: ...
     @property
     def exclusive(self) -> bool_:
-        """whether an element's own value is left out of its sum"""
+        """whether each sum excludes the element itself"""
 
     @exclusive.setter
     def exclusive(self, value: bool_) -> None: ...
     @property
     def reverse(self) -> bool_:
-        """whether sums begin at the end of the axis"""
+        """whether sums start at the end of the axis"""
 
     @reverse.setter
     def reverse(self, value: bool_) -> None: ...
 
 class IDeconvolutionLayer(ILayer):
-    """Each element of the input times a kernel (channels, output maps of a group, spatial sizes), added
-    up in the output where kernels overlap, the stride apart, plus a bias. The input is (N, C, spatial
-    sizes), the output is (N, num_output_maps, …); further axes before C count batches, too. Along an
-    axis (size - 1) · stride + 1 + dilation · (kernel size - 1) elements, of which padding cuts off
-    some before and behind. Halves are summed in float32 and rounded once; int8 is computed as in
-    Convolution. One spatial axis, bfloat16, and groups of int8 of any size, are extensions.
+    """Multiplies each input element with a kernel (channels, output maps of a group, spatial sizes),
+    adds the products to the output, where neighbouring kernels are the stride apart and may overlap,
+    and adds a bias. The input is (N, C, spatial sizes), the output is (N, num_output_maps, …).
+    Further axes before C are batch axes, too. An output axis has (size - 1) · stride + 1 + dilation ·
+    (kernel size - 1) elements, less the paddings. Half types are summed in float32 and rounded once;
+    int8 is computed as in Convolution. One spatial axis, bfloat16, and int8 groups of any size are
+    extensions.
     """
     @property
     def num_output_maps(self) -> int:
-        """channels of the output"""
+        """number of output channels"""
 
     @num_output_maps.setter
     def num_output_maps(self, value: int) -> None: ...
     @property
     def kernel_size_nd(self) -> Dims:
-        """elements of the kernel along each spatial axis"""
+        """size of the kernel along each spatial axis"""
 
     @kernel_size_nd.setter
     def kernel_size_nd(self, value: Dims | Sequence[int]) -> None: ...
     @property
     def kernel(self) -> NDArray[Any]:
-        """the kernel's values; empty where input 1 has them"""
+        """values of the kernel; empty if input 1 is connected"""
 
     @kernel.setter
     def kernel(self, value: Weights | NDArray[Any]) -> None: ...
     @property
     def bias(self) -> NDArray[Any]:
-        """added to each output map; empty: nothing, or what input 2 has"""
+        """one value for each output map; empty: input 2, or no bias"""
 
     @bias.setter
     def bias(self, value: Weights | NDArray[Any]) -> None: ...
     @property
     def padding_mode(self) -> PaddingMode:
-        """how padding and the output's size follow; the SAME modes disregard the paddings below"""
+        """how padding and output size are computed; the SAME modes ignore the paddings below"""
 
     @padding_mode.setter
     def padding_mode(self, value: PaddingMode) -> None: ...
@@ -540,31 +543,31 @@ class IDeconvolutionLayer(ILayer):
     def pre_padding(self, value: Dims | Sequence[int]) -> None: ...
     @property
     def post_padding(self) -> Dims:
-        """padding behind the last element"""
+        """padding after the last element"""
 
     @post_padding.setter
     def post_padding(self, value: Dims | Sequence[int]) -> None: ...
     @property
     def padding_nd(self) -> Dims:
-        """both paddings"""
+        """padding at both ends"""
 
     @padding_nd.setter
     def padding_nd(self, value: Dims | Sequence[int]) -> None: ...
     @property
     def stride_nd(self) -> Dims:
-        """from one window to the next"""
+        """distance of neighbouring windows"""
 
     @stride_nd.setter
     def stride_nd(self, value: Dims | Sequence[int]) -> None: ...
     @property
     def dilation_nd(self) -> Dims:
-        """from one element of the kernel to the next, in elements that it meets"""
+        """distance of the elements that neighbouring kernel elements are multiplied with"""
 
     @dilation_nd.setter
     def dilation_nd(self, value: Dims | Sequence[int]) -> None: ...
     @property
     def num_groups(self) -> int:
-        """groups that channels and output maps are split into"""
+        """number of groups of channels and output maps"""
 
     @num_groups.setter
     def num_groups(self, value: int) -> None: ...
@@ -598,28 +601,28 @@ class IDequantizeLayer(ILayer):
     def block_shape(self, value: Dims | Sequence[int]) -> None: ...
 
 class IDistCollectiveLayer(ILayer):
-    """Exchanges data between the ranks that run a network, each a process with an engine of its own and
-    a communicator, which its context gets by set_communicator. num_ranks is how many take part, all
-    of the communicator's or those of a group; of one, every operation gives what it was given. Parts
-    are cut and joined along the first axis. Folds are in the order of ranks, on every rank alike.
-    After REDUCE, ranks but the root have what they gave, after GATHER zeros. See the page on
-    collectives.
+    """Exchanges data between the ranks that run a network. Each rank is a process with its own engine
+    and a communicator, which set_communicator of its context sets. num_ranks is the number of ranks
+    that take part: all of the communicator, or those of a group. With one rank, operations return
+    their input. Data are split and joined along the first axis. Reductions follow the order of ranks,
+    on every rank alike. After REDUCE, ranks other than the root have their input; after GATHER they
+    have zeros. See the page on collectives.
     """
     @property
     def dist_collective_op(self) -> CollectiveOperation:
-        """what is exchanged"""
+        """the operation"""
 
     @dist_collective_op.setter
     def dist_collective_op(self, value: CollectiveOperation) -> None: ...
     @property
     def reduce_op(self) -> ReduceOperation:
-        """how elements are folded; NONE where nothing is"""
+        """how elements are reduced; NONE for other operations"""
 
     @reduce_op.setter
     def reduce_op(self, value: ReduceOperation) -> None: ...
     @property
     def root(self) -> int:
-        """the rank that sends or receives; -1 where none does"""
+        """the rank that sends or receives; -1 for operations without a root"""
 
     @root.setter
     def root(self, value: int) -> None: ...
@@ -631,14 +634,14 @@ class IDistCollectiveLayer(ILayer):
     def groups(self, value: Dims | Sequence[int] | None) -> None: ...
 
 class IDynamicQuantizeLayer(ILayer):
-    """Codes of each block of elements, and a scale for each: the largest magnitude of the block divided
-    by the largest number of the codes (6, 448, 127). Where a `double_quant_scale` is connected, which
-    says what a scale of 1 is worth, it is divided by that. Then it is rounded to `scale_type`: to the
-    nearest fp8 number, to the next power of two that is not smaller (e8m0), or not at all. Codes are
-    the elements divided by what the rounded scale is worth, rounded half to even and saturated; 0
-    where that is 0. NaN makes the scale of its block NaN; then codes are NaN (fp8), 6 (fp4) and −128
-    (int8). Any axis, rank and size of blocks will do, as an extension. `add_dequantize` with the
-    scales, which `double_quant_scale` dequantises, gives the numbers back.
+    """Returns codes, and a scale for each block of elements. The scale is the largest magnitude of the
+    block divided by the largest number of the codes (6, 448, 127). If `double_quant_scale`, a factor
+    of all scales, is connected, the scale is divided by it. Then it is rounded to `scale_type`: to
+    the nearest fp8 number, up to a power of two (e8m0), or not at all. Codes are the elements divided
+    by the rounded scale times that factor, rounded half to even and saturated; 0 if the divisor is 0.
+    NaN makes the scale of its block NaN; then codes are NaN (fp8), 6 (fp4) and −128 (int8). Blocks
+    along any axis, of any rank and size, are an extension. `add_dequantize` converts the codes back
+    to numbers, with the scales that `double_quant_scale` dequantises.
     """
     @property
     def to_type(self) -> DataType:
@@ -654,7 +657,7 @@ class IDynamicQuantizeLayer(ILayer):
     def scale_type(self, value: DataType) -> None: ...
     @property
     def axis(self) -> int:
-        """the axis that blocks divide; -1: none is named"""
+        """the axis that blocks divide; -1: not set"""
 
     @axis.setter
     def axis(self, value: int) -> None: ...
@@ -666,22 +669,23 @@ class IDynamicQuantizeLayer(ILayer):
     def block_size(self, value: int) -> None: ...
     @property
     def block_shape(self) -> Dims:
-        """the sizes of a block, -1 for a whole axis; it counts in place of axis and block_size"""
+        """the sizes of a block, -1 for a whole axis; it replaces axis and block_size"""
 
     @block_shape.setter
     def block_shape(self, value: Dims | Sequence[int]) -> None: ...
 
 class IEinsumLayer(ILayer):
-    """Sums of products as numpy.einsum writes them: axes with one letter move together and have one
-    size, a letter that the output lacks is summed over, a letter twice in a term takes the diagonal.
-    Dots stand for axes that broadcast. Without -> the output has the dots, then the letters that
-    occur once, by the alphabet. More than two operands are multiplied in pairs, those with the least
-    work first; sums are float32, rounded at the end; those of integers wrap. Diagonals, dots, more
-    than two operands, float64 and integers are more than TensorRT 10 takes.
+    """Computes sums of products, as numpy.einsum. Axes with the same letter have one index and must have
+    the same size. A letter that the output lacks is summed over; a letter twice in a term takes the
+    diagonal. Dots stand for axes that broadcast. Without ->, the output has the dots, then the
+    letters that occur once, in alphabetical order. More than two operands are multiplied in pairs,
+    the pair with the least work first. Sums of floats are computed in float32 and rounded at the end;
+    sums of integers wrap. Diagonals, dots, more than two operands, float64 and integers are
+    extensions.
     """
     @property
     def equation(self) -> str:
-        """a term for each input, and what is kept: ij,jk->ik"""
+        """a term for each input, and that of the output: ij,jk->ik"""
 
     @equation.setter
     def equation(self, value: str) -> None: ...
@@ -1332,13 +1336,13 @@ class IResizeLayer(ILayer):
     def resize_mode(self, value: InterpolationMode) -> None: ...
     @property
     def shape(self) -> Dims:
-        """the output's size, one for each dimension"""
+        """the shape of the output"""
 
     @shape.setter
     def shape(self, value: Dims | Sequence[int]) -> None: ...
     @property
     def scales(self) -> list[float]:
-        """output size / input size; the product in float32 is rounded down"""
+        """output size / input size; output sizes are products in float32, rounded down"""
 
     @scales.setter
     def scales(self, value: Sequence[float]) -> None: ...
@@ -1368,19 +1372,19 @@ class IResizeLayer(ILayer):
     def cubic_coeff(self, value: float) -> None: ...
     @property
     def exclude_outside(self) -> bool_:
-        """CUBIC: taps outside the input weigh nothing, the others sum to 1"""
+        """CUBIC: elements outside the input have weight 0; the other weights sum to 1"""
 
     @exclude_outside.setter
     def exclude_outside(self, value: bool_) -> None: ...
     @property
     def antialias(self) -> bool_:
-        """LINEAR and CUBIC: where an axis shrinks, the kernel is as much wider; an extension"""
+        """LINEAR and CUBIC: the kernel is wider by the factor by which an axis shrinks; an extension"""
 
     @antialias.setter
     def antialias(self, value: bool_) -> None: ...
     @property
     def extrapolation_value(self) -> float:
-        """what a crop (input 3) has where it reaches beyond the input; an extension"""
+        """the value of a crop (input 3) outside the input; an extension"""
 
     @extrapolation_value.setter
     def extrapolation_value(self, value: float) -> None: ...
@@ -1785,9 +1789,9 @@ class INetworkDefinition(_INetworkDefinition):
     def add_loop(self) -> ILoop: ...
     def add_if_conditional(self) -> IIfConditional: ...
     def add_activation(self, input: ITensor, type: ActivationType) -> IActivationLayer:
-        """Applies an activation function to each element, in float32; int8 stands for real numbers, and RELU
-        also takes int32 and int64, which stay integers. float64, an extension, is computed in float64.
-        THRESHOLDED_RELU keeps x where x > alpha, and CLIP gives alpha where alpha > beta.
+        """Applies an activation function to each element, in float32. int8 represents real numbers. RELU
+        also supports int32 and int64, which it computes as integers. float64, an extension, is computed
+        in float64. THRESHOLDED_RELU returns x if x > alpha, else 0. CLIP returns alpha if alpha > beta.
 
         input: float32, float16, int8, int32, bfloat16, int64, float64
         type: the function
@@ -1798,7 +1802,7 @@ class INetworkDefinition(_INetworkDefinition):
         Attributes to set on the layer: alpha, beta.
 
         Errors when the shape is read, and during the build:
-        AR202: a type that Activation does not take; integers for another function than RELU
+        AR202: a type that Activation does not take; integers for a function other than RELU
         AR308: alpha or beta that is not finite
 
             layer = network.add_activation(x, trt.ActivationType.LEAKY_RELU)
@@ -1809,20 +1813,20 @@ class INetworkDefinition(_INetworkDefinition):
         Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_assertion(self, condition: ITensor, message: str) -> IAssertionLayer:
-        """Asserts that all elements of a condition are True; otherwise raises AR410 with the message. It is
-        judged by the build where it is known there, when shapes are set where it follows from sizes, else
-        by each run, before anything is written to an output. Conditions on data, and on more than 64
+        """Raises AR410 with the message unless all elements of a condition are True. The builder checks a
+        known condition. A condition on sizes is checked when shapes are set. Other conditions are checked
+        by each inference, before it writes an output. Conditions on data, and those with more than 64
         elements, are extensions. The layer has no output.
 
         condition: bool
-        message: what the error says where the condition does not hold
+        message: the text of the error if the condition is False
 
         Returns the new IAssertionLayer. The shape and type of its output are known immediately. Raises
         AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
         Errors when the shape is read, and during the build:
         AR124: a condition of more than one axis
-        AR202: a condition that is no bool
+        AR202: a condition that is not of bool
 
             equal = trt.ElementWiseOperation.EQUAL
             sizes = network.add_shape(a).get_output(0), network.add_shape(b).get_output(0)
@@ -1836,21 +1840,21 @@ class INetworkDefinition(_INetworkDefinition):
     def add_attention(
         self, query: ITensor, key: ITensor, value: ITensor, norm_op: AttentionNormalizationOp, causal: bool_
     ) -> IAttention:
-        """Scores are the products of queries and keys, which are not scaled: scale the queries. The mask is
-        added, or, of bool, says where a query may look; softmax over the keys makes weights of scores,
-        and the result is the values' weighted sum. A query that may look nowhere gives zeros; without
-        normalisation, scores where it may not look are 0. −∞ in a mask that is added hides as false in
-        one of bool does. What is hidden from a query never reaches its result, be it infinite or NaN, nor
-        does what weighs 0 where anything may be hidden. Where there are more heads of queries than of
-        keys, neighbours share one. Everything between the two products is computed in float32; half types
-        of weights are rounded to them. Lengths of packed tokens ascend, none below 0 or beyond the
-        tokens; else there is an error, AR133, before anything is computed from them.
+        """Multiplies queries with keys, normalises these scores over the keys to weights, and returns the
+        weighted sums of the values. Scores are not scaled: scale the queries. A float mask is added to
+        the scores, and −∞ hides a key. A bool mask hides a key where it is False. A query that sees no
+        key gets zeros. Without normalisation, the scores of hidden keys are 0. Hidden keys and values
+        never affect the result, even if they are infinite or NaN; if anything may be hidden, neither do
+        values of weight 0. If there are more query heads than key heads, neighbouring query heads share a
+        key head. Everything between the two products is computed in float32; weights are then rounded to
+        the type of the values. Lengths of packed tokens must ascend, from 0 to at most the number of
+        tokens; otherwise AR133 is raised before anything is computed from them.
 
         query: float32, float16, bfloat16
         key: float32, float16, bfloat16; same type as input 0
         value: float32, float16, bfloat16; same type as input 0
-        norm_op: what is done to the scores of each query
-        causal: the same as a causal_kind of UPPER_LEFT (assigning it clears `causal_kind`)
+        norm_op: the normalisation of the scores of each query
+        causal: True is the same as causal_kind UPPER_LEFT (assigning it clears `causal_kind`)
 
         Returns the new IAttention. The shape and type of its output are known immediately. Raises AR403
         for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
@@ -1859,21 +1863,21 @@ class INetworkDefinition(_INetworkDefinition):
         query_form, key_value_form, mask, normalization_quantize_scale, query_lengths, key_value_lengths.
 
         Errors when the shape is read, and during the build:
-        AR118: heads of queries that are no multiple of the keys'
-        AR123: a mask of another rank than 4; a mask of another shape; a scale of more than one number;
-            keys of another batch; keys of another head size; lengths of more or fewer batches; lengths of
-            padded keys for packed ones; lengths that are no list; queries of another rank than 4; values
-            of another shape than the keys
+        AR118: query heads that are no multiple of the key heads
+        AR123: a mask of the wrong shape; a mask whose rank is not 4; a scale of more than one element;
+            keys of a different batch; keys of a different head size; lengths of rank 2; more or fewer
+            lengths than batches; one length for each batch of packed keys; queries whose rank is not 4;
+            values of a different shape than the keys
         AR202: a type that Attention does not take
-        AR203: a mask of another type of floats; keys of another type
-        AR304: quantising to another type than INT8 and FP8
-        AR306: a scale without a type to quantise to; a type to quantise to without a scale
+        AR203: a mask of a different float type; keys of a different type
+        AR304: quantising to a type other than INT8 and FP8
+        AR306: a scale, without a type to quantise to; a type to quantise to, without a scale
         AR310: a mask and a causal kind together; a mask for packed queries; query_lengths of padded
             queries
         AR406: packed keys without key_value_lengths; packed queries without query_lengths
 
         Errors during an inference:
-        AR123: a mask that does not fit at run time; keys of another batch at run time
+        AR123: a mask that does not fit at run time; keys of a different batch at run time
 
             softmax = trt.AttentionNormalizationOp.SOFTMAX
             layer = network.add_attention(x, x, x, softmax, False)
@@ -1891,22 +1895,22 @@ class INetworkDefinition(_INetworkDefinition):
         norm_op: AttentionNormalizationOp,
         causal_kind: CausalMaskKind,
     ) -> IAttention:
-        """Scores are the products of queries and keys, which are not scaled: scale the queries. The mask is
-        added, or, of bool, says where a query may look; softmax over the keys makes weights of scores,
-        and the result is the values' weighted sum. A query that may look nowhere gives zeros; without
-        normalisation, scores where it may not look are 0. −∞ in a mask that is added hides as false in
-        one of bool does. What is hidden from a query never reaches its result, be it infinite or NaN, nor
-        does what weighs 0 where anything may be hidden. Where there are more heads of queries than of
-        keys, neighbours share one. Everything between the two products is computed in float32; half types
-        of weights are rounded to them. Lengths of packed tokens ascend, none below 0 or beyond the
-        tokens; else there is an error, AR133, before anything is computed from them.
+        """Multiplies queries with keys, normalises these scores over the keys to weights, and returns the
+        weighted sums of the values. Scores are not scaled: scale the queries. A float mask is added to
+        the scores, and −∞ hides a key. A bool mask hides a key where it is False. A query that sees no
+        key gets zeros. Without normalisation, the scores of hidden keys are 0. Hidden keys and values
+        never affect the result, even if they are infinite or NaN; if anything may be hidden, neither do
+        values of weight 0. If there are more query heads than key heads, neighbouring query heads share a
+        key head. Everything between the two products is computed in float32; weights are then rounded to
+        the type of the values. Lengths of packed tokens must ascend, from 0 to at most the number of
+        tokens; otherwise AR133 is raised before anything is computed from them.
 
         query: float32, float16, bfloat16
         key: float32, float16, bfloat16; same type as input 0
         value: float32, float16, bfloat16; same type as input 0
-        norm_op: what is done to the scores of each query
-        causal_kind: UPPER_LEFT: query i sees keys 0 to i; LOWER_RIGHT: the last sees all keys, others
-            fewer (assigning it clears `causal`)
+        norm_op: the normalisation of the scores of each query
+        causal_kind: UPPER_LEFT: query i sees keys 0 to i; LOWER_RIGHT: the mask ends at the last query
+            and key (assigning it clears `causal`)
 
         Returns the new IAttention. The shape and type of its output are known immediately. Raises AR403
         for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
@@ -1915,21 +1919,21 @@ class INetworkDefinition(_INetworkDefinition):
         key_value_form, mask, normalization_quantize_scale, query_lengths, key_value_lengths.
 
         Errors when the shape is read, and during the build:
-        AR118: heads of queries that are no multiple of the keys'
-        AR123: a mask of another rank than 4; a mask of another shape; a scale of more than one number;
-            keys of another batch; keys of another head size; lengths of more or fewer batches; lengths of
-            padded keys for packed ones; lengths that are no list; queries of another rank than 4; values
-            of another shape than the keys
+        AR118: query heads that are no multiple of the key heads
+        AR123: a mask of the wrong shape; a mask whose rank is not 4; a scale of more than one element;
+            keys of a different batch; keys of a different head size; lengths of rank 2; more or fewer
+            lengths than batches; one length for each batch of packed keys; queries whose rank is not 4;
+            values of a different shape than the keys
         AR202: a type that Attention does not take
-        AR203: a mask of another type of floats; keys of another type
-        AR304: quantising to another type than INT8 and FP8
-        AR306: a scale without a type to quantise to; a type to quantise to without a scale
+        AR203: a mask of a different float type; keys of a different type
+        AR304: quantising to a type other than INT8 and FP8
+        AR306: a scale, without a type to quantise to; a type to quantise to, without a scale
         AR310: a mask and a causal kind together; a mask for packed queries; query_lengths of padded
             queries
         AR406: packed keys without key_value_lengths; packed queries without query_lengths
 
         Errors during an inference:
-        AR123: a mask that does not fit at run time; keys of another batch at run time
+        AR123: a mask that does not fit at run time; keys of a different batch at run time
 
             softmax = trt.AttentionNormalizationOp.SOFTMAX
             layer = network.add_attention_v2(x, x, x, softmax, trt.CausalMaskKind.LOWER_RIGHT)
@@ -1939,16 +1943,16 @@ class INetworkDefinition(_INetworkDefinition):
         Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_cast(self, input: ITensor, to_type: DataType) -> ICastLayer:
-        """Converts elements to another type. Floats are truncated towards zero and saturate, NaN gives 0,
-        but as uint8 they wrap above 255 as on a GPU (-30, 250, 260 and 290 are 0, 250, 4 and 34; from 2³¹
-        on 255, which is a choice, as 0 for NaN is); integers wrap where they do not fit (300 is 44 as
-        int8 and as uint8), as in ONNX and NumPy; bool is x ≠ 0. Floats become int8 without a scale,
-        unless the output has a dynamic range: then in steps of the range / 127, rounded half to even and
-        saturated (-300 and 290 are -127 and 123 with (-300, 300)). int8 codes are converted as integers.
-        fp8, int4, fp4, e8m0 and types that ONNX has and TensorRT has not (float64, int16, uint16, uint32,
-        uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz) are an extension; floats of 8 bits
-        saturate, unless `saturate` is off: then what is too large is infinite in fp8e5m2, NaN in the
-        others.
+        """Converts elements to another type. Floats become integers by truncation and saturation; NaN
+        becomes 0. As uint8, floats wrap above 255, as on a GPU: -30, 250, 260 and 290 become 0, 250, 4
+        and 34. From 2³¹ on they become 255; this and 0 for NaN are choices of AnyRT. Integers wrap, as in
+        ONNX and NumPy: 300 becomes 44 as int8 and as uint8. bool is x ≠ 0. Floats become int8 without a
+        scale, unless the output has a dynamic range. Then they are divided by range / 127, rounded half
+        to even and saturated: -300 and 290 become -127 and 123 with (-300, 300). int8 codes are converted
+        as integers. fp8, int4, fp4, e8m0 and the ONNX types that TensorRT lacks (float64, int16, uint16,
+        uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz) are an extension. 8-bit
+        floats saturate. If `saturate` is off, numbers that overflow become infinite in fp8e5m2 and NaN in
+        the others.
 
         input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, e8m0, float64,
             int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
@@ -1960,7 +1964,7 @@ class INetworkDefinition(_INetworkDefinition):
         Attributes to set on the layer: saturate, bits.
 
         Errors when the shape is read, and during the build:
-        AR206: the bits of a type of another width
+        AR206: bits as a type of a different width
 
             layer = network.add_cast(x, trt.float16)
 
@@ -1969,8 +1973,8 @@ class INetworkDefinition(_INetworkDefinition):
         Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_concatenation(self, inputs: Sequence[ITensor]) -> IConcatenationLayer:
-        """Concatenates tensors of the same type and rank along an axis; the axis before the last two by
-        default. uint8, fp8 and types of 4 bits are an extension.
+        """Concatenates tensors of the same type and rank along an axis, by default the third from the end.
+        uint8, fp8 and 4-bit types are an extension.
 
         inputs: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, float64,
             int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz; one or
@@ -1984,7 +1988,7 @@ class INetworkDefinition(_INetworkDefinition):
 
         Errors when the shape is read, and during the build:
         AR101: inputs of rank 0
-        AR113: sizes that differ beside the axis
+        AR113: sizes that differ along another axis
         AR122: inputs of different rank
         AR202: a type that Concatenation does not take
         AR203: inputs of different types
@@ -2001,10 +2005,10 @@ class INetworkDefinition(_INetworkDefinition):
         Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_constant(self, shape: Dims | Sequence[int], weights: Weights | NDArray[Any]) -> IConstantLayer:
-        """Makes a tensor of weights, of every type except e8m0. 4-bit types are packed, the first element in
-        the low nibble. uint8 is an extension.
+        """Makes a tensor of weights, of any type except e8m0. 4-bit types are packed: the low 4 bits of a
+        byte hold the first of two elements. uint8 is an extension.
 
-        shape: the sizes of the tensor
+        shape: the shape of the tensor
         weights: its elements, in row-major order
 
         Returns the new IConstantLayer. The shape and type of its output are known immediately. Raises
@@ -2030,19 +2034,20 @@ class INetworkDefinition(_INetworkDefinition):
         kernel: Weights | NDArray[Any],
         bias: Weights | NDArray[Any] | None = None,
     ) -> IConvolutionLayer:
-        """Sums of products of a kernel (output maps, channels of a group, spatial sizes; not flipped) with
-        the elements under it, at positions that are the stride apart, plus a bias. The input is (N, C,
-        spatial sizes), with zeros for padding around it; the output is (N, num_output_maps, …); further
-        axes before C count batches, too. Halves are summed in float32 and rounded once. int8 with dynamic
-        ranges multiplies codes, whose sums are exact; a kernel of float32 is rounded to int8 for it, the
-        largest value of each output map being 127 steps. One spatial axis, groups of int8 of any size,
-        and int32 with a kernel that is a tensor and without a bias, whose sums are int32, are extensions.
+        """Multiplies a kernel (output maps, channels of a group, spatial sizes) with the elements under it
+        at each position, sums the products, and adds a bias. The kernel is not flipped. Positions are the
+        stride apart. The input is (N, C, spatial sizes), padded with zeros; the output is (N,
+        num_output_maps, …). Further axes before C are batch axes, too. Half types are summed in float32
+        and rounded once. int8 with dynamic ranges multiplies codes, whose sums are exact. A float32
+        kernel is rounded to int8 for that: the largest magnitude of each output map becomes 127. One
+        spatial axis, int8 groups of any size, and int32 with a kernel tensor and no bias, whose sums are
+        int32, are extensions.
 
         input: float32, float16, int8, int32, bfloat16, float64
-        num_output_maps: channels of the output
-        kernel_shape: elements of the kernel along each spatial axis
-        kernel: the kernel's values; empty where input 1 has them
-        bias: added to each output map; empty: nothing, or what input 2 has
+        num_output_maps: number of output channels
+        kernel_shape: size of the kernel along each spatial axis
+        kernel: values of the kernel; empty if input 1 is connected
+        bias: one value for each output map; empty: input 2, or no bias
 
         Returns the new IConvolutionLayer. The shape and type of its output are known immediately. Raises
         AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
@@ -2053,18 +2058,18 @@ class INetworkDefinition(_INetworkDefinition):
         Optional inputs for `layer.set_input`: 1 (kernel), 2 (bias).
 
         Errors when the shape is read, and during the build:
-        AR101: an input of fewer dimensions than the kernel's and two
-        AR102: another count of bias values than output maps; another count of kernel values than the
-            sizes ask for; bias values beside input 2; kernel values beside input 1
-        AR108: a kernel of no spatial axis, or of more than three; another count of strides, dilations or
-            paddings than spatial axes
-        AR111: padding that makes more than 2^31 elements
-        AR118: channels that the groups do not divide; fewer than 1 group; output maps that the groups do
-            not divide
-        AR123: a bias of another shape; a kernel of another shape; an input without channels
+        AR101: an input with fewer dimensions than the kernel has
+        AR102: a number of bias values that is not that of output maps; a number of kernel values that
+            does not fit the sizes; both bias values and input 2; both kernel values and input 1
+        AR108: a kernel with no spatial axis or with more than three; a number of strides, dilations or
+            paddings that is not that of spatial axes
+        AR111: padding to more than 2^31 elements
+        AR118: a number of channels that the groups do not divide; a number of output maps that the groups
+            do not divide; fewer than 1 group
+        AR123: a bias of the wrong shape; a kernel of the wrong shape; an input without channels
         AR126: a window larger than its padded input
         AR202: a bias of int8; a type that the layer does not take
-        AR203: a bias of another type; a kernel of another type
+        AR203: a bias of the wrong type; a kernel of the wrong type
         AR205: a bias neither of float32 nor of the input's type; a kernel neither of float32 nor of the
             input's type
         AR304: a kernel size below 1; a negative padding; a stride or dilation below 1; no output maps
@@ -2072,7 +2077,7 @@ class INetworkDefinition(_INetworkDefinition):
         AR406: no kernel
 
         Errors during an inference:
-        AR117: channels of a dynamic size
+        AR117: a dynamic number of channels
 
             kernel = np.ones((8, 3, 3, 3), np.float32)  # x has 3 channels
             layer = network.add_convolution(x, 8, (3, 3), kernel)
@@ -2090,19 +2095,20 @@ class INetworkDefinition(_INetworkDefinition):
         kernel: Weights | NDArray[Any],
         bias: Weights | NDArray[Any] | None = None,
     ) -> IConvolutionLayer:
-        """Sums of products of a kernel (output maps, channels of a group, spatial sizes; not flipped) with
-        the elements under it, at positions that are the stride apart, plus a bias. The input is (N, C,
-        spatial sizes), with zeros for padding around it; the output is (N, num_output_maps, …); further
-        axes before C count batches, too. Halves are summed in float32 and rounded once. int8 with dynamic
-        ranges multiplies codes, whose sums are exact; a kernel of float32 is rounded to int8 for it, the
-        largest value of each output map being 127 steps. One spatial axis, groups of int8 of any size,
-        and int32 with a kernel that is a tensor and without a bias, whose sums are int32, are extensions.
+        """Multiplies a kernel (output maps, channels of a group, spatial sizes) with the elements under it
+        at each position, sums the products, and adds a bias. The kernel is not flipped. Positions are the
+        stride apart. The input is (N, C, spatial sizes), padded with zeros; the output is (N,
+        num_output_maps, …). Further axes before C are batch axes, too. Half types are summed in float32
+        and rounded once. int8 with dynamic ranges multiplies codes, whose sums are exact. A float32
+        kernel is rounded to int8 for that: the largest magnitude of each output map becomes 127. One
+        spatial axis, int8 groups of any size, and int32 with a kernel tensor and no bias, whose sums are
+        int32, are extensions.
 
         input: float32, float16, int8, int32, bfloat16, float64
-        num_output_maps: channels of the output
-        kernel_shape: elements of the kernel along each spatial axis
-        kernel: the kernel's values; empty where input 1 has them
-        bias: added to each output map; empty: nothing, or what input 2 has
+        num_output_maps: number of output channels
+        kernel_shape: size of the kernel along each spatial axis
+        kernel: values of the kernel; empty if input 1 is connected
+        bias: one value for each output map; empty: input 2, or no bias
 
         Returns the new IConvolutionLayer. The shape and type of its output are known immediately. Raises
         AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
@@ -2113,18 +2119,18 @@ class INetworkDefinition(_INetworkDefinition):
         Optional inputs for `layer.set_input`: 1 (kernel), 2 (bias).
 
         Errors when the shape is read, and during the build:
-        AR101: an input of fewer dimensions than the kernel's and two
-        AR102: another count of bias values than output maps; another count of kernel values than the
-            sizes ask for; bias values beside input 2; kernel values beside input 1
-        AR108: a kernel of no spatial axis, or of more than three; another count of strides, dilations or
-            paddings than spatial axes
-        AR111: padding that makes more than 2^31 elements
-        AR118: channels that the groups do not divide; fewer than 1 group; output maps that the groups do
-            not divide
-        AR123: a bias of another shape; a kernel of another shape; an input without channels
+        AR101: an input with fewer dimensions than the kernel has
+        AR102: a number of bias values that is not that of output maps; a number of kernel values that
+            does not fit the sizes; both bias values and input 2; both kernel values and input 1
+        AR108: a kernel with no spatial axis or with more than three; a number of strides, dilations or
+            paddings that is not that of spatial axes
+        AR111: padding to more than 2^31 elements
+        AR118: a number of channels that the groups do not divide; a number of output maps that the groups
+            do not divide; fewer than 1 group
+        AR123: a bias of the wrong shape; a kernel of the wrong shape; an input without channels
         AR126: a window larger than its padded input
         AR202: a bias of int8; a type that the layer does not take
-        AR203: a bias of another type; a kernel of another type
+        AR203: a bias of the wrong type; a kernel of the wrong type
         AR205: a bias neither of float32 nor of the input's type; a kernel neither of float32 nor of the
             input's type
         AR304: a kernel size below 1; a negative padding; a stride or dilation below 1; no output maps
@@ -2132,7 +2138,7 @@ class INetworkDefinition(_INetworkDefinition):
         AR406: no kernel
 
         Errors during an inference:
-        AR117: channels of a dynamic size
+        AR117: a dynamic number of channels
 
             kernel = np.ones((8, 3, 3, 3), np.float32)  # x has 3 channels
             layer = network.add_convolution_nd(x, 8, (3, 3), kernel)
@@ -2145,25 +2151,26 @@ class INetworkDefinition(_INetworkDefinition):
     def add_cumulative(
         self, input: ITensor, axis: ITensor, op: CumulativeOperation, exclusive: bool_, reverse: bool_
     ) -> ICumulativeLayer:
-        """Sums along an axis: every element becomes the sum of all up to it, `exclusive` without it,
-        `reverse` of all from it on. The axis is a constant of shape (); negative ones count from the end.
-        Floats add up in float32, one after the other, and are rounded where they are stored; integers
-        wrap. A long row, of few, is cut into parts, whose sums are added before. PROD, which multiplies,
-        and float64 and integers other than int32 and int64 are an extension.
+        """Replaces each element by the sum of all elements up to it along an axis. `exclusive` leaves out
+        the element itself; `reverse` sums the elements from it to the end. The axis is a constant of
+        shape (); a negative axis counts from the end. Floats are summed in float32, in order, and rounded
+        when they are stored; integers wrap. Few long rows are split into parts, whose sums are computed
+        first. PROD, which multiplies, and float64 and integers other than int32 and int64 are an
+        extension.
 
         input: float32, float16, int32, bfloat16, int64, float64, int16, uint16, uint32, uint64
         axis: int32, int64; must be a constant
-        op: what is accumulated
-        exclusive: whether an element's own value is left out of its sum
-        reverse: whether sums begin at the end of the axis
+        op: SUM or PROD
+        exclusive: whether each sum excludes the element itself
+        reverse: whether sums start at the end of the axis
 
         Returns the new ICumulativeLayer. The shape and type of its output are known immediately. Raises
         AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
         Errors when the shape is read, and during the build:
         AR101: an input of rank 0
-        AR123: a list of axes
-        AR202: a type that Cumulative does not take; an axis that is no integer
+        AR123: an axis of rank 1
+        AR202: a type that Cumulative does not take; an axis that is not an integer
         AR303: an axis before the first; an axis beyond the rank
 
             axis = network.add_constant((), np.array(0, np.int32)).get_output(0)
@@ -2181,18 +2188,19 @@ class INetworkDefinition(_INetworkDefinition):
         kernel: Weights | NDArray[Any],
         bias: Weights | NDArray[Any] | None = None,
     ) -> IDeconvolutionLayer:
-        """Each element of the input times a kernel (channels, output maps of a group, spatial sizes), added
-        up in the output where kernels overlap, the stride apart, plus a bias. The input is (N, C, spatial
-        sizes), the output is (N, num_output_maps, …); further axes before C count batches, too. Along an
-        axis (size - 1) · stride + 1 + dilation · (kernel size - 1) elements, of which padding cuts off
-        some before and behind. Halves are summed in float32 and rounded once; int8 is computed as in
-        Convolution. One spatial axis, bfloat16, and groups of int8 of any size, are extensions.
+        """Multiplies each input element with a kernel (channels, output maps of a group, spatial sizes),
+        adds the products to the output, where neighbouring kernels are the stride apart and may overlap,
+        and adds a bias. The input is (N, C, spatial sizes), the output is (N, num_output_maps, …).
+        Further axes before C are batch axes, too. An output axis has (size - 1) · stride + 1 + dilation ·
+        (kernel size - 1) elements, less the paddings. Half types are summed in float32 and rounded once;
+        int8 is computed as in Convolution. One spatial axis, bfloat16, and int8 groups of any size are
+        extensions.
 
         input: float32, float16, int8, int32, bfloat16, float64
-        num_output_maps: channels of the output
-        kernel_shape: elements of the kernel along each spatial axis
-        kernel: the kernel's values; empty where input 1 has them
-        bias: added to each output map; empty: nothing, or what input 2 has
+        num_output_maps: number of output channels
+        kernel_shape: size of the kernel along each spatial axis
+        kernel: values of the kernel; empty if input 1 is connected
+        bias: one value for each output map; empty: input 2, or no bias
 
         Returns the new IDeconvolutionLayer. The shape and type of its output are known immediately.
         Raises AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong
@@ -2204,27 +2212,27 @@ class INetworkDefinition(_INetworkDefinition):
         Optional inputs for `layer.set_input`: 1 (kernel), 2 (bias).
 
         Errors when the shape is read, and during the build:
-        AR101: an input of fewer dimensions than the kernel's and two
-        AR102: another count of bias values than output maps; another count of kernel values than the
-            sizes ask for; bias values beside input 2; kernel values beside input 1
-        AR108: a kernel of no spatial axis, or of more than three; another count of strides, dilations or
-            paddings than spatial axes
+        AR101: an input with fewer dimensions than the kernel has
+        AR102: a number of bias values that is not that of output maps; a number of kernel values that
+            does not fit the sizes; both bias values and input 2; both kernel values and input 1
+        AR108: a kernel with no spatial axis or with more than three; a number of strides, dilations or
+            paddings that is not that of spatial axes
         AR111: more than 2^31 elements
-        AR118: channels that the groups do not divide; fewer than 1 group; output maps that the groups do
-            not divide
-        AR120: padding that cuts off more than there is
-        AR123: a bias of another shape; a kernel of another shape; an input without channels
+        AR118: a number of channels that the groups do not divide; a number of output maps that the groups
+            do not divide; fewer than 1 group
+        AR120: padding larger than the output
+        AR123: a bias of the wrong shape; a kernel of the wrong shape; an input without channels
         AR202: a bias of int8; a type that the layer does not take
-        AR203: a bias of another type; a kernel of another type
+        AR203: a bias of the wrong type; a kernel of the wrong type
         AR205: a bias neither of float32 nor of the input's type; a kernel neither of float32 nor of the
             input's type
         AR304: a kernel size below 1; a negative padding; a stride or dilation below 1; no output maps
         AR308: int8 with a kernel that is not finite
         AR406: no kernel
-        AR901: more than 1024 residues of strides with a dilation, or with kernel sizes they do not divide
+        AR901: strides of more than 1024 residues, with a dilation or kernel sizes that they do not divide
 
         Errors during an inference:
-        AR117: channels of a dynamic size
+        AR117: a dynamic number of channels
 
             kernel = np.ones((3, 8, 3, 3), np.float32)  # x has 3 channels
             layer = network.add_deconvolution(x, 8, (3, 3), kernel)
@@ -2242,18 +2250,19 @@ class INetworkDefinition(_INetworkDefinition):
         kernel: Weights | NDArray[Any],
         bias: Weights | NDArray[Any] | None = None,
     ) -> IDeconvolutionLayer:
-        """Each element of the input times a kernel (channels, output maps of a group, spatial sizes), added
-        up in the output where kernels overlap, the stride apart, plus a bias. The input is (N, C, spatial
-        sizes), the output is (N, num_output_maps, …); further axes before C count batches, too. Along an
-        axis (size - 1) · stride + 1 + dilation · (kernel size - 1) elements, of which padding cuts off
-        some before and behind. Halves are summed in float32 and rounded once; int8 is computed as in
-        Convolution. One spatial axis, bfloat16, and groups of int8 of any size, are extensions.
+        """Multiplies each input element with a kernel (channels, output maps of a group, spatial sizes),
+        adds the products to the output, where neighbouring kernels are the stride apart and may overlap,
+        and adds a bias. The input is (N, C, spatial sizes), the output is (N, num_output_maps, …).
+        Further axes before C are batch axes, too. An output axis has (size - 1) · stride + 1 + dilation ·
+        (kernel size - 1) elements, less the paddings. Half types are summed in float32 and rounded once;
+        int8 is computed as in Convolution. One spatial axis, bfloat16, and int8 groups of any size are
+        extensions.
 
         input: float32, float16, int8, int32, bfloat16, float64
-        num_output_maps: channels of the output
-        kernel_shape: elements of the kernel along each spatial axis
-        kernel: the kernel's values; empty where input 1 has them
-        bias: added to each output map; empty: nothing, or what input 2 has
+        num_output_maps: number of output channels
+        kernel_shape: size of the kernel along each spatial axis
+        kernel: values of the kernel; empty if input 1 is connected
+        bias: one value for each output map; empty: input 2, or no bias
 
         Returns the new IDeconvolutionLayer. The shape and type of its output are known immediately.
         Raises AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong
@@ -2265,27 +2274,27 @@ class INetworkDefinition(_INetworkDefinition):
         Optional inputs for `layer.set_input`: 1 (kernel), 2 (bias).
 
         Errors when the shape is read, and during the build:
-        AR101: an input of fewer dimensions than the kernel's and two
-        AR102: another count of bias values than output maps; another count of kernel values than the
-            sizes ask for; bias values beside input 2; kernel values beside input 1
-        AR108: a kernel of no spatial axis, or of more than three; another count of strides, dilations or
-            paddings than spatial axes
+        AR101: an input with fewer dimensions than the kernel has
+        AR102: a number of bias values that is not that of output maps; a number of kernel values that
+            does not fit the sizes; both bias values and input 2; both kernel values and input 1
+        AR108: a kernel with no spatial axis or with more than three; a number of strides, dilations or
+            paddings that is not that of spatial axes
         AR111: more than 2^31 elements
-        AR118: channels that the groups do not divide; fewer than 1 group; output maps that the groups do
-            not divide
-        AR120: padding that cuts off more than there is
-        AR123: a bias of another shape; a kernel of another shape; an input without channels
+        AR118: a number of channels that the groups do not divide; a number of output maps that the groups
+            do not divide; fewer than 1 group
+        AR120: padding larger than the output
+        AR123: a bias of the wrong shape; a kernel of the wrong shape; an input without channels
         AR202: a bias of int8; a type that the layer does not take
-        AR203: a bias of another type; a kernel of another type
+        AR203: a bias of the wrong type; a kernel of the wrong type
         AR205: a bias neither of float32 nor of the input's type; a kernel neither of float32 nor of the
             input's type
         AR304: a kernel size below 1; a negative padding; a stride or dilation below 1; no output maps
         AR308: int8 with a kernel that is not finite
         AR406: no kernel
-        AR901: more than 1024 residues of strides with a dilation, or with kernel sizes they do not divide
+        AR901: strides of more than 1024 residues, with a dilation or kernel sizes that they do not divide
 
         Errors during an inference:
-        AR117: channels of a dynamic size
+        AR117: a dynamic number of channels
 
             kernel = np.ones((3, 8, 3, 3), np.float32)  # x has 3 channels
             layer = network.add_deconvolution_nd(x, 8, (3, 3), kernel)
@@ -2350,18 +2359,18 @@ class INetworkDefinition(_INetworkDefinition):
         root: int,
         groups: Dims | Sequence[int] | None,
     ) -> IDistCollectiveLayer:
-        """Exchanges data between the ranks that run a network, each a process with an engine of its own and
-        a communicator, which its context gets by set_communicator. num_ranks is how many take part, all
-        of the communicator's or those of a group; of one, every operation gives what it was given. Parts
-        are cut and joined along the first axis. Folds are in the order of ranks, on every rank alike.
-        After REDUCE, ranks but the root have what they gave, after GATHER zeros. See the page on
-        collectives.
+        """Exchanges data between the ranks that run a network. Each rank is a process with its own engine
+        and a communicator, which set_communicator of its context sets. num_ranks is the number of ranks
+        that take part: all of the communicator, or those of a group. With one rank, operations return
+        their input. Data are split and joined along the first axis. Reductions follow the order of ranks,
+        on every rank alike. After REDUCE, ranks other than the root have their input; after GATHER they
+        have zeros. See the page on collectives.
 
         input: float32, float16, int8, int32, uint8, fp8, bfloat16, int64, float64, int16, uint16, uint32,
             uint64
-        dist_collective_op: what is exchanged
-        reduce_op: how elements are folded; NONE where nothing is
-        root: the rank that sends or receives; -1 where none does
+        dist_collective_op: the operation
+        reduce_op: how elements are reduced; NONE for other operations
+        root: the rank that sends or receives; -1 for operations without a root
         groups: the ranks that take part, in order; None or (): all of them
 
         Returns the new IDistCollectiveLayer. The shape and type of its output are known immediately.
@@ -2369,10 +2378,10 @@ class INetworkDefinition(_INetworkDefinition):
         class.
 
         Errors when the shape is read, and during the build:
-        AR101: an input of rank 0 that would be cut
+        AR101: an input of rank 0 to split or join
         AR202: a type that it does not take
-        AR304: a fold that is missing; a fold where nothing is folded; a group of other ranks than
-            num_ranks; a group that names a rank twice; a root that is missing; a root that takes no part
+        AR304: a group that names a rank twice; a group whose size is not num_ranks; a missing reduction;
+            a missing root; a reduction for an operation without one; a root outside the group
 
             every, total = trt.CollectiveOperation.ALL_REDUCE, trt.ReduceOperation.SUM
             layer = network.add_dist_collective(x, every, total, -1, None)
@@ -2384,17 +2393,17 @@ class INetworkDefinition(_INetworkDefinition):
     def add_dynamic_quantize(
         self, input: ITensor, axis: int, block_size: int, output_type: DataType, scale_type: DataType
     ) -> IDynamicQuantizeLayer:
-        """Codes of each block of elements, and a scale for each: the largest magnitude of the block divided
-        by the largest number of the codes (6, 448, 127). Where a `double_quant_scale` is connected, which
-        says what a scale of 1 is worth, it is divided by that. Then it is rounded to `scale_type`: to the
-        nearest fp8 number, to the next power of two that is not smaller (e8m0), or not at all. Codes are
-        the elements divided by what the rounded scale is worth, rounded half to even and saturated; 0
-        where that is 0. NaN makes the scale of its block NaN; then codes are NaN (fp8), 6 (fp4) and −128
-        (int8). Any axis, rank and size of blocks will do, as an extension. `add_dequantize` with the
-        scales, which `double_quant_scale` dequantises, gives the numbers back.
+        """Returns codes, and a scale for each block of elements. The scale is the largest magnitude of the
+        block divided by the largest number of the codes (6, 448, 127). If `double_quant_scale`, a factor
+        of all scales, is connected, the scale is divided by it. Then it is rounded to `scale_type`: to
+        the nearest fp8 number, up to a power of two (e8m0), or not at all. Codes are the elements divided
+        by the rounded scale times that factor, rounded half to even and saturated; 0 if the divisor is 0.
+        NaN makes the scale of its block NaN; then codes are NaN (fp8), 6 (fp4) and −128 (int8). Blocks
+        along any axis, of any rank and size, are an extension. `add_dequantize` converts the codes back
+        to numbers, with the scales that `double_quant_scale` dequantises.
 
         input: float32, float16, bfloat16
-        axis: the axis that blocks divide; -1: none is named
+        axis: the axis that blocks divide; -1: not set
         block_size: elements of a block along that axis; -1: all of them
         output_type: the type of the codes: FP4, FP8 or INT8
         scale_type: the type of the scales: FP8, E8M0 or FLOAT
@@ -2409,18 +2418,18 @@ class INetworkDefinition(_INetworkDefinition):
 
         Errors when the shape is read, and during the build:
         AR101: a scalar
-        AR108: another count of block sizes than axes
+        AR108: a block_shape of the wrong rank
         AR118: a size that blocks do not divide
         AR123: more than one double_quant_scale
-        AR202: an input that is no float
-        AR203: a double_quant_scale of another half type
-        AR206: another type of codes; another type of scales
+        AR202: an input that is not float
+        AR203: a double_quant_scale of the wrong type
+        AR206: an unsupported type of codes; an unsupported type of scales
         AR303: an axis outside the rank
         AR304: a block size below 1; a double_quant_scale that is not above 0; a size of block_shape below
             1
 
         Errors during an inference:
-        AR117: an open size that blocks divide
+        AR117: a dynamic size that blocks divide
 
             layer = network.add_dynamic_quantize(x, 3, 4, trt.fp8, trt.e8m0)  # blocks of 4
             codes, scales = layer.get_output(0), layer.get_output(1)
@@ -2432,17 +2441,17 @@ class INetworkDefinition(_INetworkDefinition):
     def add_dynamic_quantize_v2(
         self, input: ITensor, block_shape: Dims | Sequence[int], output_type: DataType, scale_type: DataType
     ) -> IDynamicQuantizeLayer:
-        """Codes of each block of elements, and a scale for each: the largest magnitude of the block divided
-        by the largest number of the codes (6, 448, 127). Where a `double_quant_scale` is connected, which
-        says what a scale of 1 is worth, it is divided by that. Then it is rounded to `scale_type`: to the
-        nearest fp8 number, to the next power of two that is not smaller (e8m0), or not at all. Codes are
-        the elements divided by what the rounded scale is worth, rounded half to even and saturated; 0
-        where that is 0. NaN makes the scale of its block NaN; then codes are NaN (fp8), 6 (fp4) and −128
-        (int8). Any axis, rank and size of blocks will do, as an extension. `add_dequantize` with the
-        scales, which `double_quant_scale` dequantises, gives the numbers back.
+        """Returns codes, and a scale for each block of elements. The scale is the largest magnitude of the
+        block divided by the largest number of the codes (6, 448, 127). If `double_quant_scale`, a factor
+        of all scales, is connected, the scale is divided by it. Then it is rounded to `scale_type`: to
+        the nearest fp8 number, up to a power of two (e8m0), or not at all. Codes are the elements divided
+        by the rounded scale times that factor, rounded half to even and saturated; 0 if the divisor is 0.
+        NaN makes the scale of its block NaN; then codes are NaN (fp8), 6 (fp4) and −128 (int8). Blocks
+        along any axis, of any rank and size, are an extension. `add_dequantize` converts the codes back
+        to numbers, with the scales that `double_quant_scale` dequantises.
 
         input: float32, float16, bfloat16
-        block_shape: the sizes of a block, -1 for a whole axis; it counts in place of axis and block_size
+        block_shape: the sizes of a block, -1 for a whole axis; it replaces axis and block_size
         output_type: the type of the codes: FP4, FP8 or INT8
         scale_type: the type of the scales: FP8, E8M0 or FLOAT
 
@@ -2456,18 +2465,18 @@ class INetworkDefinition(_INetworkDefinition):
 
         Errors when the shape is read, and during the build:
         AR101: a scalar
-        AR108: another count of block sizes than axes
+        AR108: a block_shape of the wrong rank
         AR118: a size that blocks do not divide
         AR123: more than one double_quant_scale
-        AR202: an input that is no float
-        AR203: a double_quant_scale of another half type
-        AR206: another type of codes; another type of scales
+        AR202: an input that is not float
+        AR203: a double_quant_scale of the wrong type
+        AR206: an unsupported type of codes; an unsupported type of scales
         AR303: an axis outside the rank
         AR304: a block size below 1; a double_quant_scale that is not above 0; a size of block_shape below
             1
 
         Errors during an inference:
-        AR117: an open size that blocks divide
+        AR117: a dynamic size that blocks divide
 
             layer = network.add_dynamic_quantize_v2(x, (1, 1, 1, -1), trt.int8, trt.float32)
 
@@ -2476,16 +2485,17 @@ class INetworkDefinition(_INetworkDefinition):
         Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_einsum(self, inputs: Sequence[ITensor], equation: str) -> IEinsumLayer:
-        """Sums of products as numpy.einsum writes them: axes with one letter move together and have one
-        size, a letter that the output lacks is summed over, a letter twice in a term takes the diagonal.
-        Dots stand for axes that broadcast. Without -> the output has the dots, then the letters that
-        occur once, by the alphabet. More than two operands are multiplied in pairs, those with the least
-        work first; sums are float32, rounded at the end; those of integers wrap. Diagonals, dots, more
-        than two operands, float64 and integers are more than TensorRT 10 takes.
+        """Computes sums of products, as numpy.einsum. Axes with the same letter have one index and must have
+        the same size. A letter that the output lacks is summed over; a letter twice in a term takes the
+        diagonal. Dots stand for axes that broadcast. Without ->, the output has the dots, then the
+        letters that occur once, in alphabetical order. More than two operands are multiplied in pairs,
+        the pair with the least work first. Sums of floats are computed in float32 and rounded at the end;
+        sums of integers wrap. Diagonals, dots, more than two operands, float64 and integers are
+        extensions.
 
         inputs: float32, float16, int32, bfloat16, int64, float64, int16, uint16, uint32, uint64; one or
             more tensors; all of the same type
-        equation: a term for each input, and what is kept: ij,jk->ik
+        equation: a term for each input, and that of the output: ij,jk->ik
 
         Returns the new IEinsumLayer. The shape and type of its output are known immediately. Raises AR403
         for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
@@ -2493,12 +2503,12 @@ class INetworkDefinition(_INetworkDefinition):
         Errors when the shape is read, and during the build:
         AR112: dots that do not broadcast
         AR115: an output of more than 8 dimensions
-        AR130: a diagonal of sizes that differ; sizes of a letter that differ, also if one is 1
+        AR130: a diagonal of different sizes; different sizes of a letter, even if one is 1
         AR202: a type that Einsum does not take
         AR203: operands of different types
-        AR320: an equation with other signs; an output letter that no input has; an output letter twice;
-            capital letters; dots that the output lacks; more or fewer letters than dimensions; more or
-            fewer terms than inputs
+        AR320: a repeated output letter; an equation with other characters; an output letter that no input
+            has; capital letters; dots that the output lacks; more or fewer letters than dimensions; more
+            or fewer terms than inputs
 
         Errors during an inference:
         AR112: dots that do not broadcast at run time

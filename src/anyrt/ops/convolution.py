@@ -146,13 +146,14 @@ OPS = (
         attrs=FilterAttrs,
         expand=expand,
         ref=ref,
-        doc="Multiplies a kernel (output maps, channels of a group, spatial sizes; not flipped) with the "
-        "elements under it at each position, sums the products, and adds a bias. Positions are the stride "
-        "apart. The input is (N, C, spatial sizes), padded with zeros; the output is (N, num_output_maps, …)."
-        " Further axes before C are batch axes, too. Half types are summed in float32 and rounded once. int8 "
-        "with dynamic ranges multiplies codes, whose sums are exact. A float32 kernel is rounded to int8 for "
-        "that: the largest magnitude of each output map becomes 127. Extensions: one spatial axis; int8 "
-        "groups of any size; int32 with a kernel tensor and without a bias, whose sums are int32.",
+        doc="Multiplies a kernel (output maps, channels of a group, spatial sizes) with the elements under "
+        "it at each position, sums the products, and adds a bias. The kernel is not flipped. Positions are "
+        "the stride apart. The input is (N, C, spatial sizes), padded with zeros; the output is (N, "
+        "num_output_maps, …). Further axes before C are batch axes, too. Half types are summed in float32 "
+        "and rounded once. int8 with dynamic ranges multiplies codes, whose sums are exact. A float32 "
+        "kernel is rounded to int8 for that: the largest magnitude of each output map becomes 127. One "
+        "spatial axis, int8 groups of any size, and int32 with a kernel tensor and no bias, whose sums are "
+        "int32, are extensions.",
         cases=cases,
         mistakes=mistakes,
         dla=dla,

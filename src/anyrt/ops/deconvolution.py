@@ -35,8 +35,8 @@ MOST_CLASSES = 1024  # the same if there is none
 @dataclass(frozen=True, slots=True)
 class Taps:
     """The terms of outputs of one residue along one axis: `size` elements of the kernel, backwards from
-    `last`, `step` apart, times as many of the input, `gap` apart, from `start` for the first of these outputs.
-    If residues are columns, `last_by` and `start_by` are the differences from one residue to the next."""
+    `last`, `step` apart, times as many of the input, `gap` apart, from `start` for the first output. If
+    residues are columns, `last_by` and `start_by` are the differences from one residue to the next."""
 
     size: int
     last: int

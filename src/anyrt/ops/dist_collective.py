@@ -123,9 +123,9 @@ OPS = (
         doc="Exchanges data between the ranks that run a network. Each rank is a process with its own engine "
         "and a communicator, which set_communicator of its context sets. num_ranks is the number of ranks "
         "that take part: all of the communicator, or those of a group. With one rank, operations return "
-        "their input. Data are split and joined along the first axis. Reductions follow the order of ranks, on "
-        "every rank alike. After REDUCE, ranks other than the root have their input; after GATHER they have "
-        "zeros. See the page on collectives.",
+        "their input. Data are split and joined along the first axis. Reductions follow the order of ranks, "
+        "on every rank alike. After REDUCE, ranks other than the root have their input; after GATHER they "
+        "have zeros. See the page on collectives.",
         cases=cases,
         mistakes=mistakes,
         source="operator page DistCollective; from 10.16",
