@@ -1,4 +1,4 @@
-"""ElementWise: functions of two elements, fourteen of TensorRT's and seven more, with broadcasting.
+"""ElementWise: binary functions, fourteen of TensorRT's and seven extensions, with broadcasting.
 
 add_elementwise(a, b, ElementWiseOperation.SUM)      # a: (4, 1, 3), b: (1, 5, 3) → (4, 5, 3)
 """
@@ -32,10 +32,10 @@ BOOLS = frozenset({DataType.BOOL})
 class ElementWiseAttrs(Attrs):
     """Attributes of ElementWise."""
 
-    op: ElementWiseOperation = attr(Kind.ENUM, "the function", enum=ElementWiseOperation)
+    op: ElementWiseOperation = attr(Kind.ENUM, "the binary function", enum=ElementWiseOperation)
 
 
-# The scalar function and the types of each operation.
+# The scalar function and the element types of each operation.
 TABLE: dict[ElementWiseOperation, tuple[str, frozenset[DataType]]] = {
     E.SUM: ("add", NUMBERS),
     E.PROD: ("mul", NUMBERS),
@@ -63,7 +63,7 @@ COMPARISONS = frozenset({E.EQUAL, E.GREATER, E.LESS})
 
 
 def expand(layer: Layer[ElementWiseAttrs]) -> tuple[Value, ...]:
-    """One `Map`, but for shifts and remainders."""
+    """One `Map`; shifts and integer remainders are compositions."""
     a, b = layer.input(0), layer.input(1)
     fn, allowed = TABLE[layer.attrs.op]
     check_dtype(layer.name, a.dtype, allowed, f"operation {layer.attrs.op.name}")
@@ -74,7 +74,7 @@ def expand(layer: Layer[ElementWiseAttrs]) -> tuple[Value, ...]:
 
 
 def _fix(exponent: Value) -> None:
-    """A number stays as it is: a square is another function than a root."""
+    """Exclude a scalar constant exponent from refits: a square and a root are different functions."""
     while len(exponent.args) == 1:
         (exponent,) = exponent.args
     if isinstance(exponent.op, Const) and exponent.op.blob.size == 1:
@@ -92,13 +92,13 @@ def _shifted_right(x: Value, n: Value) -> Value:
 
 
 def _within(n: Value) -> Value:
-    """Whether that many bits are fewer than there are; those of the function count modulo the width."""
+    """Whether a shift count is below the width; the scalar functions take counts modulo the width."""
     below = map_("lt", n, scalar(bits(n.dtype), n))
     return map_("and", below, map_("ge", n, scalar(0, n))) if is_signed(n.dtype) else below
 
 
 def _remainder(a: Value, b: Value) -> Value:
-    """With the sign of the dividend: of integers by taking the divisor back."""
+    """The remainder with the sign of the dividend; for integers, MOD minus the divisor where signs differ."""
     if is_float(a.dtype):
         return map_("fmod", a, b)
     zero, rest = scalar(0, a), map_("mod", a, b)
@@ -114,7 +114,7 @@ COMPOSED: dict[ElementWiseOperation, Callable[[Value, Value], Value]] = {
 
 
 def ref(attrs: ElementWiseAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
-    """NumPy for real numbers and truth values, Python's integers, brought back into range, for the others."""
+    """NumPy for real numbers and bools; Python integers, wrapped to the element type, for the others."""
     a, b = np.broadcast_arrays(*arrays)
     with np.errstate(all="ignore"):
         if a.dtype.kind in "iu":
@@ -180,9 +180,9 @@ DLA_PLAIN = frozenset({E.SUM, E.SUB, E.PROD, E.MAX, E.MIN})
 
 
 def dla(layer: Layer[ElementWiseAttrs]) -> str | None:
-    """Four dimensions; a division with at most one constant, a power with one, comparisons of int8.
+    """Four dimensions; division with at most one constant, a power with exactly one, int8 comparisons.
 
-    DLA also wants the result of a comparison to be cast at once, which a layer alone cannot tell."""
+    DLA also requires a cast directly after a comparison, which a single layer cannot check."""
     op, values = layer.attrs.op, (layer.input(0), layer.input(1))
     constants = sum(map(is_constant, values))
     if any(v.type.rank != 4 for v in values):
@@ -209,7 +209,7 @@ def _dla_compares(value: Value) -> bool:
 
 
 def cases() -> tuple[Case[ElementWiseAttrs], ...]:
-    """Every operation in every type it takes; broadcasting both ways; the edges of integers and floats."""
+    """Every operation with every supported type; broadcasting; extreme integers; special floats."""
     out = [
         Case(ElementWiseAttrs(op), ((3, 17), (3, 17)), (t,), low=low, high=100 if t in WHOLE else 2)
         for op, (_, types) in TABLE.items()
@@ -270,18 +270,18 @@ LOGIC = frozenset({E.AND, E.OR, E.XOR})
 
 
 def mistakes() -> tuple[Mistake[ElementWiseAttrs], ...]:
-    """Ranks, sizes and types."""
+    """Ranks, dimensions and types."""
     total, power, both = ElementWiseAttrs(E.SUM), ElementWiseAttrs(E.POW), ElementWiseAttrs(E.AND)
     same = ((3, 5), (3, 5))
     mixed = (DataType.FLOAT, DataType.HALF)
     return (
-        Mistake("AR122", "operands of different rank", total, ((3, 5), (5,))),
-        Mistake("AR112", "sizes that differ and are not 1", total, ((3, 5), (3, 4))),
+        Mistake("AR122", "operands of different ranks", total, ((3, 5), (5,))),
+        Mistake("AR112", "dimensions that differ, neither of which is 1", total, ((3, 5), (3, 4))),
         Mistake("AR203", "operands of different types", total, same, mixed),
-        Mistake("AR202", "truth values for arithmetic", total, same, (DataType.BOOL,)),
+        Mistake("AR202", "bools for arithmetic", total, same, (DataType.BOOL,)),
         Mistake("AR202", "integers for POW", power, same, (DataType.INT32,)),
         Mistake("AR202", "numbers for AND, OR, XOR", both, same),
-        Mistake("AR112", "sizes that differ at run time", total, ((3, 5), (3, 4)), dynamic=True),
+        Mistake("AR112", "dimensions that differ at run time", total, ((3, 5), (3, 4)), dynamic=True),
     )
 
 
@@ -298,16 +298,16 @@ OPS = (
         attrs=ElementWiseAttrs,
         expand=expand,
         ref=ref,
-        doc="Applies a function to the elements of two tensors of the same type and rank; dimensions are "
-        "equal, or one of them is 1 and "
-        "repeated. Integers wrap on overflow, their DIV truncates towards zero, FLOOR_DIV rounds "
-        "down, and both give 0 for a zero divisor; int8 stands for real numbers, so that it saturates and "
-        "rounds half to even (100 + 100 is 127, 5 / 2 is 2, 1 / 0 is 127). MAX and MIN give NaN where "
-        "either operand is NaN. float64 is computed in float64, where FLOOR_DIV rounds the quotient "
-        "first; float64 and integers other than int32 and int64 are an extension. So are the "
-        "operations that TensorRT has not: bits of integers (BIT_AND, BIT_OR, BIT_XOR), shifts, to the right "
-        "with the sign, by fewer bits than there are, else all are gone; and remainders, MOD with the sign "
-        "of the divisor, REMAINDER with that of the dividend, of integers 0 for a zero divisor.",
+        doc="Applies a binary function to the elements of two tensors of the same type and rank. Two "
+        "dimensions are equal, or one of them is 1 and broadcasts. Integers wrap on overflow. Their DIV "
+        "truncates towards zero, FLOOR_DIV rounds down, and both return 0 for a zero divisor. int8 "
+        "represents real numbers: results saturate and round half to even (100 + 100 is 127, 5 / 2 is 2, 1 "
+        "/ 0 is 127). MAX and MIN return NaN if either operand is NaN. float64 is computed in float64, "
+        "where FLOOR_DIV rounds the quotient first. float64 and integers other than int32 and int64 are "
+        "extensions. BIT_AND, BIT_OR, BIT_XOR, SHIFT_LEFT, SHIFT_RIGHT, MOD and REMAINDER are extensions. "
+        "The first three combine the bits of integers. SHIFT_RIGHT repeats the sign bit; a shift by a "
+        "negative count, or by the width or more, drops all bits. MOD is the remainder with the sign of the "
+        "divisor, REMAINDER with the sign of the dividend; both are 0 for a zero divisor of integers.",
         cases=cases,
         mistakes=mistakes,
         dla=dla,

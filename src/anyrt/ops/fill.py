@@ -47,29 +47,27 @@ WORD: Final = (1 << 64) - 1
 
 @dataclass(frozen=True, slots=True)
 class FillAttrs(Attrs):
-    """Attributes of Fill; the operands of the same names, when connected, take their places."""
+    """Attributes of Fill. A connected operand of the same name replaces the attribute."""
 
-    shape: tuple[int, ...] = attr(Kind.DIMS, "the sizes of the output", drops=SHAPE)
-    operation: FillOperation = attr(Kind.ENUM, "what it is filled with", enum=FillOperation)
-    alpha: float = attr(Kind.NUMBER, "the first number, the least, or the mean", 0.0, drops=ALPHA)
-    beta: float = attr(
-        Kind.NUMBER, "the step, the least that is too large, or the standard deviation", 1.0, drops=BETA
+    shape: tuple[int, ...] = attr(Kind.DIMS, "the shape of the output", drops=SHAPE)
+    operation: FillOperation = attr(
+        Kind.ENUM, "a linear sequence, or uniform or normal random numbers", enum=FillOperation
     )
-    to_type: DataType = attr(Kind.ENUM, "the type of the output", F, enum=DataType)
-    seed: int | None = attr(
-        Kind.INT, "where random numbers begin; unset: a number made of the layer's name", None
-    )
+    alpha: float = attr(Kind.NUMBER, "first value, minimum, or mean", 0.0, drops=ALPHA)
+    beta: float = attr(Kind.NUMBER, "step, upper bound (exclusive), or standard deviation", 1.0, drops=BETA)
+    to_type: DataType = attr(Kind.ENUM, "the element type of the output", F, enum=DataType)
+    seed: int | None = attr(Kind.INT, "seed of the random numbers; unset: a hash of the layer's name", None)
 
     @property
     def is_int(self) -> bool:
-        """Whether alpha or beta was given as an integer."""
+        """Whether alpha or beta was assigned as an integer."""
         return any(isinstance(x, int) for x in (self.alpha, self.beta))
 
 
 def expand(layer: Layer[FillAttrs]) -> tuple[Value, ...]:
-    """LINSPACE: positions (`Iota`) times steps, added up. The others: each element hashes its position by the
-    integer arithmetic of Squares; the top 24 bits are a uniform number, and 56 bits a normal one, by Box and
-    Muller: sqrt(-2 ln u) cos(2 pi v). They need no memory, and fuse with what reads them."""
+    """LINSPACE: positions (`Iota`) times steps, summed. Random: each element hashes its position with the
+    integer arithmetic of Squares. The top 24 bits are a uniform number; 56 bits make a normal one by Box and
+    Muller: sqrt(-2 ln u) cos(2 pi v). Random numbers need no memory and fuse with their consumers."""
     shape, rules = _shape(layer)
     check_rank(layer.name, shape)
     dtype = _dtype(layer)
@@ -85,16 +83,16 @@ def _shape(layer: Layer[FillAttrs]) -> tuple[tuple[Dim, ...], Requirements]:
     sizes = layer.attrs.shape if operand is None else vector(layer, SHAPE, "shape")
     rules: Requirements = ()
     for axis, size in enumerate(sizes):
-        got, do = f"size {size} for axis {axis}", "give sizes of 0 or more"
+        got, do = f"size {size} for axis {axis}", "set sizes of 0 or more"
         rules += need(layer.name, 0, Relation.LE, size, "AR120", got, "a size of 0 or more", do)
     return sizes, rules
 
 
 def _dtype(layer: Layer[FillAttrs]) -> DataType:
-    """The output's: that of alpha and beta where they are connected."""
+    """The element type of the output: that of alpha and beta if they are connected."""
     alpha, beta = layer.optional(ALPHA), layer.optional(BETA)
     if (alpha is None) != (beta is None):
-        got = f"input {ALPHA if beta is None else BETA} without the other one"
+        got = f"input {ALPHA if beta is None else BETA} without input {BETA if beta is None else ALPHA}"
         raise GraphError("AR406", layer.name, got, "alpha and beta, or neither", "connect inputs 1 and 2")
     dtype = layer.attrs.to_type if alpha is None else alpha.dtype
     allowed = COUNTED if layer.attrs.operation is LINSPACE else FLOATS
@@ -106,14 +104,14 @@ def _dtype(layer: Layer[FillAttrs]) -> DataType:
 
 
 def _beta_axes(layer: Layer[FillAttrs]) -> str:
-    """Those of beta: a step for each axis of LINSPACE, else one number."""
+    """The axes of beta: one step per axis for LINSPACE, else a scalar."""
     if layer.attrs.operation is not LINSPACE:
         return ""
     return str(len(layer.attrs.shape)) if layer.optional(SHAPE) is None else "axes"
 
 
 def _ends(layer: Layer[FillAttrs], dtype: DataType) -> tuple[Value, Value]:
-    """alpha and beta."""
+    """alpha and beta, from operands or attributes."""
     alpha, beta = layer.optional(ALPHA), layer.optional(BETA)
     if alpha is not None and beta is not None:
         return alpha, beta
@@ -124,7 +122,7 @@ def _ends(layer: Layer[FillAttrs], dtype: DataType) -> tuple[Value, Value]:
 def _number(layer: Layer[FillAttrs], name: str, dtype: DataType) -> float:
     x = layer.attrs.alpha if name == "alpha" else layer.attrs.beta
     if not math.isfinite(x):
-        raise ArgumentError("AR308", layer.name, f"{name} {x}", "a finite number", "give a finite number")
+        raise ArgumentError("AR308", layer.name, f"{name} {x}", "a finite number", f"set a finite {name}")
     if is_float(dtype):
         return float(x)
     low, high = limits(dtype)
@@ -135,12 +133,12 @@ def _number(layer: Layer[FillAttrs], name: str, dtype: DataType) -> float:
 
 
 def _linspace(layer: Layer[FillAttrs], shape: tuple[Dim, ...], dtype: DataType) -> Value:
-    """Positions times steps, added up, along each axis."""
+    """alpha plus, for each axis, position times step."""
     rank, wide = len(shape), _wide(dtype)
     connected = layer.optional(BETA) is not None
     if rank > 1 and not connected:
         got, do = f"one step for the {rank} axes of {show(shape)}", "connect input 2 (beta)"
-        raise ShapeError("AR124", layer.name, got, "at most 1 axis, or a step for each", do)
+        raise ShapeError("AR124", layer.name, got, "at most 1 axis, or one step per axis", do)
     alpha, beta = _ends(layer, dtype)
     steps = cast(beta, wide) if connected else reshape(cast(beta, wide), (1,))
     total = reshape(cast(alpha, wide), (1,) * rank)
@@ -152,7 +150,7 @@ def _linspace(layer: Layer[FillAttrs], shape: tuple[Dim, ...], dtype: DataType) 
 
 
 def _wide(dtype: DataType) -> DataType:
-    """What is counted and added in: float32 for floats, but for float64."""
+    """The type of the computation: float32 for floats other than float64, else the type itself."""
     return F if is_float(dtype) and dtype is not DataType.DOUBLE else dtype
 
 
@@ -160,7 +158,7 @@ def _wide(dtype: DataType) -> DataType:
 
 
 def key_of(seed: int) -> int:
-    """The key of Squares for a seed: an odd number of irregular bits, SplitMix64 of the seed."""
+    """The Squares key for a seed: an odd number with irregular bits, by SplitMix64."""
     x = (seed + 0x9E3779B97F4A7C15) & WORD
     x = ((x ^ x >> 30) * 0xBF58476D1CE4E5B9) & WORD
     x = ((x ^ x >> 27) * 0x94D049BB133111EB) & WORD
@@ -168,7 +166,7 @@ def key_of(seed: int) -> int:
 
 
 def _random(layer: Layer[FillAttrs], shape: tuple[Dim, ...]) -> Value:
-    """float32, alpha + beta z or alpha + (beta - alpha) u."""
+    """Random numbers in float32: alpha + beta z, or alpha + (beta - alpha) u."""
     alpha, beta = (reshape(cast(x, F), (1,) * len(shape)) for x in _ends(layer, _dtype(layer)))
     seed = layer.attrs.seed
     high, low = _squares(shape, key_of(zlib.crc32(layer.name.encode()) if seed is None else seed))
@@ -178,7 +176,7 @@ def _random(layer: Layer[FillAttrs], shape: tuple[Dim, ...]) -> Value:
 
 
 def _squares(shape: tuple[Dim, ...], key: int) -> tuple[Value, Value]:
-    """Two words for each position in row-major order, each in the upper half of an int64: the fourth and the
+    """Two words for each position in row-major order, each in the upper half of an int64: the fourth and
     fifth round of B. Widynski, "Squares: A Fast Counter-Based RNG", arXiv:2004.06278v4."""
     count = reshape(iota((product(shape),), 0, DataType.INT64), shape)
     signed = key - (1 << 64) if key >> 63 else key
@@ -195,25 +193,25 @@ def _squares(shape: tuple[Dim, ...], key: int) -> tuple[Value, Value]:
 
 
 def _swapped(x: Value) -> Value:
-    """The halves of an int64 exchanged."""
+    """An int64 with its halves exchanged."""
     half = scalar(32, x)
     return map_("add", map_("shift_right", x, half), map_("shift_left", x, half))
 
 
 def _top(x: Value, bits: int) -> Value:
-    """The uppermost bits, as a float32 that holds them exactly."""
+    """The top bits, as a float32 that represents them exactly."""
     return cast(cast(map_("shift_right", x, scalar(64 - bits, x)), DataType.INT32), F)
 
 
 def _unit(x: Value) -> Value:
-    """0 to 1 - 2^-24."""
+    """A uniform number from 0 to 1 - 2^-24."""
     top = _top(x, 24)
     return map_("mul", top, scalar(2.0**-24, top))
 
 
 def _normal(high: Value, low: Value) -> Value:
-    """Of a word in two parts: the smallest 2^-8 of all u have steps of 2^-32, so that what lies beyond 5.8
-    standard deviations, and up to 6.6, is there as well."""
+    """A normal number from two words. The smallest 2^-8 of all u have steps of 2^-32, so that numbers reach
+    6.6 standard deviations instead of 5.8."""
     coarse = cast(map_("shift_right", high, scalar(40, high)), DataType.INT32)
     fine = map_("shift_right", map_("shift_left", high, scalar(8, high)), scalar(40, high))
     is_small = map_("lt", coarse, scalar(1 << 16, coarse))
@@ -230,7 +228,7 @@ def _normal(high: Value, low: Value) -> Value:
 
 
 def ref(attrs: FillAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
-    """Word by word as the paper writes it, with NumPy's unsigned integers; sums of steps by np.indices."""
+    """Each word as in the paper, with Python integers; LINSPACE with np.indices."""
     shape, alpha, beta = (*arrays, ABSENT, ABSENT, ABSENT)[:3]
     sizes = attrs.shape if shape is ABSENT else tuple(int(n) for n in shape)
     pairs = ((alpha, attrs.alpha), (beta, attrs.beta))
@@ -303,7 +301,7 @@ def cases() -> tuple[Case[FillAttrs], ...]:
 
 
 def mistakes() -> tuple[Mistake[FillAttrs], ...]:
-    """Sizes, types, numbers, operands that do not go together."""
+    """Dimensions, types, values, incompatible operands."""
     a, h, i32, i64 = FillAttrs, DataType.HALF, DataType.INT32, DataType.INT64
     below = (np.array([2, -1]),)
     return (
@@ -311,17 +309,17 @@ def mistakes() -> tuple[Mistake[FillAttrs], ...]:
         Mistake("AR120", "a negative size at run time", a((), UNIFORM), ((2,),), (i32,), below, dynamic=True),
         Mistake("AR111", "more than 2^31 - 1 elements", a((1 << 16, 1 << 15), UNIFORM), ()),
         Mistake("AR115", "more than 8 axes", a((1,) * 9, UNIFORM), ()),
-        Mistake("AR123", "a shape that is no list", a((), UNIFORM), ((1, 2),), (i32,)),
+        Mistake("AR123", "a shape operand of rank 2", a((), UNIFORM), ((1, 2),), (i32,)),
         Mistake("AR124", "LINSPACE of several axes with one step", a((2, 3), LINSPACE), ()),
-        Mistake("AR123", "alpha of another rank than 0", a((3,), UNIFORM), (None, (1,), ())),
-        Mistake("AR123", "not as many steps as axes", a((2, 3), LINSPACE), (None, (), (3,))),
+        Mistake("AR123", "alpha of a rank other than 0", a((3,), UNIFORM), (None, (1,), ())),
+        Mistake("AR123", "numbers of steps and axes that differ", a((2, 3), LINSPACE), (None, (), (3,))),
         Mistake("AR406", "alpha without beta", a((3,), UNIFORM), (None, ())),
         Mistake("AR406", "beta without alpha", a((3, 2), LINSPACE), (None, None, (2,))),
-        Mistake("AR202", "a type that LINSPACE does not take", a((3,), LINSPACE, 0, 1, DataType.BOOL), ()),
+        Mistake("AR202", "a type that LINSPACE does not support", a((3,), LINSPACE, 0, 1, DataType.BOOL), ()),
         Mistake("AR202", "random integers", a((3,), NORMAL, 0, 1, i64), ()),
-        Mistake("AR202", "a shape that is no integers", a((), UNIFORM), ((2,),)),
-        Mistake("AR203", "beta of another type than alpha", a((3,), UNIFORM), (None, (), ()), (i32, F, h)),
-        Mistake("AR304", "a fraction as a step of integers", a((3,), LINSPACE, 0, 0.5, i32), ()),
+        Mistake("AR202", "a shape operand of floats", a((), UNIFORM), ((2,),)),
+        Mistake("AR203", "alpha and beta of different types", a((3,), UNIFORM), (None, (), ()), (i32, F, h)),
+        Mistake("AR304", "a fractional step for integers", a((3,), LINSPACE, 0, 0.5, i32), ()),
         Mistake("AR308", "alpha that is not finite", a((3,), UNIFORM, math.inf), ()),
     )  # fmt: skip
 
@@ -348,16 +346,16 @@ OPS = (
         expand=expand,
         ref=ref,
         doc="Fills a tensor with a linear sequence or random numbers. LINSPACE: alpha, plus beta for each "
-        "step along an axis. "
-        "RANDOM_UNIFORM: alpha to beta, itself given only where a sum rounds to it. RANDOM_NORMAL: of mean "
-        "alpha and standard deviation beta, none farther than 6.7 of them. Random numbers are those of "
-        "Squares (B. Widynski, arXiv:2004.06278), a hash of each element's position with a key made of the "
-        "seed: every run gives the same, and so does every processor, but for the rounding of normal ones. "
-        "Layers have seeds of their own, made of their names, unless `seed` is set, which is an extension. "
-        "Input 0 gives the sizes, inputs 1 and 2, both or neither, alpha and beta; the output then has their "
-        "type. Without input 2 there is one step, so that LINSPACE has at most one axis. LINSPACE makes any "
-        "float, int32 or int64, which wraps, the others any float. bfloat16, float16 of LINSPACE, and its "
-        "float64, int16, uint16, uint32 and uint64 are extensions.",
+        "step along an axis. RANDOM_UNIFORM: uniform numbers from alpha to beta; beta itself occurs only if "
+        "a sum rounds to it. RANDOM_NORMAL: normal numbers with mean alpha and standard deviation beta, at "
+        "most 6.7 standard deviations from the mean. Random numbers come from Squares (B. Widynski, "
+        "arXiv:2004.06278), a hash of each element's position and a key that is derived from the seed. "
+        "Every inference returns the same numbers on every processor, except for the rounding of normal "
+        "numbers. The default seed is a hash of the layer's name. Setting `seed` is an extension. Input 0 "
+        "is the shape. Inputs 1 and 2 are alpha and beta; connect both or neither. If they are connected, "
+        "the output has their type. Without input 2 there is one step, so that LINSPACE has at most one "
+        "axis. LINSPACE supports floats, int32 and int64, which wraps; random numbers are floats. bfloat16 "
+        "is an extension, as are float16, float64, int16, uint16, uint32 and uint64 of LINSPACE.",
         cases=cases,
         mistakes=mistakes,
         queries=(

@@ -1,4 +1,4 @@
-"""FullyConnected: the last three dimensions times a kernel, plus a bias. TensorRT 10 removed it.
+"""FullyConnected: the product of the last three dimensions and a kernel, plus a bias. TensorRT 10 removed it.
 
 add_fully_connected(x, 10, kernel, bias)    # x: (8, 3, 4, 4), kernel: 10 × 48, bias: 10 → (8, 10, 1, 1)
 """
@@ -31,13 +31,13 @@ DLA_IMAGE, DLA_OUTPUTS = 32, 8192
 class FullyConnectedAttrs(Attrs):
     """Attributes of FullyConnected."""
 
-    num_output_channels: int = attr(Kind.INT, "the rows of the kernel, one for each output")
-    kernel: Blob = attr(Kind.WEIGHTS, "a row of C · H · W numbers for each output")
-    bias: Blob = attr(Kind.WEIGHTS, "a number for each output; empty: 0", EMPTY_BLOB)
+    num_output_channels: int = attr(Kind.INT, "number of outputs, which are the rows of the kernel")
+    kernel: Blob = attr(Kind.WEIGHTS, "C · H · W weights for each output")
+    bias: Blob = attr(Kind.WEIGHTS, "one weight per output; empty: no bias", EMPTY_BLOB)
 
 
 def expand(layer: Layer[FullyConnectedAttrs]) -> tuple[Value, ...]:
-    """One `Contract` with sums of float32, or of int32 for int8, and an addition."""
+    """A `Contract`, which accumulates in float32, or in int32 for int8, and an addition."""
     x, attrs, rank = factor(layer, 0), layer.attrs, layer.input(0).type.rank
     if rank < 3:
         raise ShapeError("AR101", layer.name, f"rank {rank}", "rank >= 3", "add dimensions of size 1")
@@ -45,7 +45,7 @@ def expand(layer: Layer[FullyConnectedAttrs]) -> tuple[Value, ...]:
     columns = prod(static_shape(layer.name, shape[-3:], f"axes {rank - 3} to {rank - 1} of sizes"))
     rows, outer = attrs.num_output_channels, shape[:-3]
     if rows < 1:
-        raise ShapeError("AR103", layer.name, f"{rows} outputs", "1 or more", "give the rows of the kernel")
+        raise ShapeError("AR103", layer.name, f"{rows} outputs", "1 or more", "pass the rows of the kernel")
     _check_weights(layer, "kernel", attrs.kernel, (rows, columns))
     labels = LABELS[: len(outer)]
     flat = x.moved(reshape(x.value, (*outer, columns)))
@@ -62,7 +62,7 @@ def expand(layer: Layer[FullyConnectedAttrs]) -> tuple[Value, ...]:
 def _kernel(
     layer: Layer[FullyConnectedAttrs], x: Factor, shape: tuple[int, int]
 ) -> tuple[Factor, Value | None]:
-    """The kernel, of the input's type, and what a step of each row is worth where that differs."""
+    """The kernel in the input's type, and the scale of each row if the kernel is quantized here."""
     blob = layer.attrs.kernel
     kernel = apply(Const(blob, shape))
     if x.step is None:
@@ -78,18 +78,18 @@ def _beside(row: Value, y: Value) -> Value:
 
 
 def _check_weights(layer: Layer[FullyConnectedAttrs], name: str, blob: Blob, shape: tuple[int, ...]) -> None:
-    """Weights are FLOAT, or of the type of the input; a bias is never added to codes."""
+    """Weights are FLOAT or of the input's type; an int8 bias is rejected, because sums are not codes."""
     tensor = DataType.INT8 if layer.int8 and name == "kernel" else layer.input(0).dtype
     check_weights(layer.name, blob.dtype, tensor, name)
     if blob.size != prod(shape):
         rows, wanted = shape[0], " x ".join(map(str, shape))
-        do = "give a row of C * H * W for each output" if name == "kernel" else "give one for each output"
+        do = "pass C * H * W weights for each output" if name == "kernel" else "pass one for each output"
         got = f"{blob.size} weights for {name} with {rows} outputs"
         raise ShapeError("AR103", layer.name, got, wanted, do)
 
 
 def ref(attrs: FullyConnectedAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
-    """Products of each image with each row, summed."""
+    """The sum of the products of each image and each row."""
     x, rows = arrays[0].astype(np.float64), attrs.num_output_channels
     kernel = attrs.kernel.array.astype(np.float64).reshape(rows, *x.shape[-3:])
     bias = attrs.bias.array.astype(np.float64) if attrs.bias.size else np.zeros(rows)
@@ -99,21 +99,21 @@ def ref(attrs: FullyConnectedAttrs, arrays: tuple[Array, ...]) -> tuple[Array, .
 
 
 def dla(layer: Layer[FullyConnectedAttrs]) -> str | None:
-    """Images of four dimensions, height and width to 32, and at most 8192 outputs."""
+    """Four dimensions, height and width up to 32, at most 8192 outputs."""
     sizes = [d for d in layer.input(0).shape[-2:] if isinstance(d, int) and d <= DLA_IMAGE]
     if layer.input(0).type.rank != 4 or len(sizes) < 2:
-        return f"DLA runs FullyConnected on 4 dimensions, with height and width to {DLA_IMAGE}"
+        return f"DLA runs FullyConnected on 4 dimensions, with height and width up to {DLA_IMAGE}"
     few = layer.attrs.num_output_channels <= DLA_OUTPUTS
     return None if few else f"DLA runs FullyConnected with at most {DLA_OUTPUTS} outputs"
 
 
 def _some(count: int, dtype: DataType = DataType.FLOAT) -> Blob:
-    """`count` different numbers that every float type holds."""
+    """`count` different numbers that every float type represents."""
     return blob_of(*((7 * i % 16 - 8) / 8 for i in range(count)), dtype=dtype)
 
 
 def cases() -> tuple[Case[FullyConnectedAttrs], ...]:
-    """Types, ranks 3 to 8, with and without a bias, nothing to sum, no images."""
+    """Types, ranks 3 to 8, with and without a bias, empty sums, empty batches."""
     f, half = DataType.FLOAT, DataType.HALF
 
     def case(
@@ -123,7 +123,7 @@ def cases() -> tuple[Case[FullyConnectedAttrs], ...]:
         outer = tuple(range(len(shape) - 3))
         return Case(attrs, (shape,), (of,), dynamic=(outer,), atol=2e-5)
 
-    # Rows that int8 holds: their largest number is 127 quarters.
+    # Rows that int8 represents exactly: the largest magnitude of each is 127 / 4.
     rows = blob_of(*((127 if k % 8 == 0 else k * 37 % 255 - 127) / 4 for k in range(24)))
     codes = FullyConnectedAttrs(3, rows, _some(3))
     return (
@@ -146,8 +146,8 @@ def mistakes() -> tuple[Mistake[FullyConnectedAttrs], ...]:
     fits = FullyConnectedAttrs(1, _some(24))
     return (
         Mistake("AR101", "an input of fewer than 3 dimensions", fits, ((4, 6),)),
-        Mistake("AR103", "a kernel of a wrong count", good, (image,)),
-        Mistake("AR103", "a bias of a wrong count", FullyConnectedAttrs(1, _some(24), _some(2)), (image,)),
+        Mistake("AR103", "a kernel of the wrong size", good, (image,)),
+        Mistake("AR103", "a bias of the wrong size", FullyConnectedAttrs(1, _some(24), _some(2)), (image,)),
         Mistake("AR103", "no outputs", FullyConnectedAttrs(0, EMPTY_BLOB), (image,)),
         Mistake("AR117", "a dynamic size among the last three dimensions", fits, (image,), dynamic=True),
         Mistake("AR205", "a kernel of integers", FullyConnectedAttrs(1, _some(24, DataType.INT32)), (image,)),
@@ -158,7 +158,7 @@ def mistakes() -> tuple[Mistake[FullyConnectedAttrs], ...]:
             ((1, 1, 1),),
             (DataType.INT8,),
         ),
-        Mistake("AR202", "a type that FullyConnected does not take", fits, (image,), (DataType.INT32,)),
+        Mistake("AR202", "a type that FullyConnected does not support", fits, (image,), (DataType.INT32,)),
     )
 
 
@@ -179,11 +179,11 @@ OPS = (
         attrs=FullyConnectedAttrs,
         expand=expand,
         ref=ref,
-        doc="The last three dimensions as one, C · H · W numbers, times each row of the kernel, plus the "
-        "bias of that row: (…, C, H, W) becomes (…, outputs, 1, 1). Sums are float32, rounded once. With "
-        "int8 and dynamic ranges a kernel of float32 is rounded to int8, the largest of each row being "
-        "127 steps. TensorRT 10 removed this layer: programs that run with `python -m anyrt.compat --api "
-        "8.6` have it.",
+        doc="Flattens the last three dimensions to C · H · W numbers, multiplies them by each row of the "
+        "kernel and adds the bias of that row: (…, C, H, W) becomes (…, outputs, 1, 1). Sums are float32, "
+        "rounded once. With int8 and dynamic ranges, a float32 kernel is quantized to int8; the largest "
+        "magnitude of each row becomes 127. TensorRT 10 removed this layer; programs that run with `python "
+        "-m anyrt.compat --api 8.6` can use it.",
         cases=cases,
         mistakes=mistakes,
         dla=dla,

@@ -1,6 +1,6 @@
-"""Gather: elements, or whole slices, at positions that are data.
+"""Gather: elements or slices of a tensor, at indices from another tensor.
 
-add_gather(table, words, axis=0)                            # table[words], as an embedding is read
+add_gather(table, words, axis=0)                            # table[words], an embedding lookup
 add_gather_v2(x, indices, GatherMode.ELEMENT).axis = 1      # numpy.take_along_axis(x, indices, 1)
 """
 
@@ -34,27 +34,27 @@ class GatherAttrs(Attrs):
 
     mode: GatherMode = attr(
         Kind.ENUM,
-        "DEFAULT: slices; ELEMENT: an element for each index; ND: tuples of positions",
+        "DEFAULT: slices along one axis; ELEMENT: one element per index; ND: slices at index tuples",
         G.DEFAULT,
         enum=GatherMode,
     )
-    axis: int = attr(Kind.INT, "the axis that indices count along; ND does not read it", 0)
+    axis: int = attr(Kind.INT, "the axis that is indexed; ND ignores it", 0)
     num_elementwise_dims: int = attr(
-        Kind.INT, "leading axes that input and indices share: 0 or 1 for DEFAULT, any for ND", 0
+        Kind.INT, "number of leading axes that input and indices share: 0 or 1 for DEFAULT, any for ND", 0
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where elements are read along an axis, and whether there are any."""
+    """Positions along an axis, and whether each is in range."""
 
     at: Value
     inside: Value
 
 
 def expand(layer: Layer[GatherAttrs]) -> tuple[Value, ...]:
-    """One `Gather`, and a selection where an index may lie outside. Axes that one index moves along, or that
-    indices have, become one before and several after, which moves nothing."""
+    """One `Gather`, and a selection if an index may be out of range. Reshapes, which move no data, merge the
+    indexed axes, and those of the indices, before the `Gather` and split the latter after it."""
     match layer.attrs.mode:
         case G.DEFAULT:
             return (_slices(layer),)
@@ -69,7 +69,7 @@ def _slices(layer: Layer[GatherAttrs]) -> Value:
     shared = _shared(layer, 1)
     if shared and (axis == 0 or indices.type.rank == 0):
         got = f"axis {axis} and indices of shape {show(indices.shape)} with num_elementwise_dims 1"
-        raise ArgumentError("AR303", layer.name, got, "an axis and indices behind the shared one", "set axis")
+        raise ArgumentError("AR303", layer.name, got, "axis > 0 and indices of rank >= 1", "set axis")
     batch, rules = _batch(layer, x, indices) if shared else ((), ())
     own = indices.shape[shared:]
     x, indices = _repeated(x, batch), _repeated(indices, batch)
@@ -91,7 +91,7 @@ def _elements(layer: Layer[GatherAttrs]) -> Value:
         if k != axis:
             sizes[k] = size
             got = f"indices of shape {show(indices.shape)} for {show(x.shape)}"
-            wanted, do = f"at most {most} on axis {k}", "give no more indices than there are elements"
+            wanted, do = f"at most {most} on axis {k}", "shorten the indices on this axis"
             rules.append(need(layer.name, size, Relation.LE, most, "AR123", got, wanted, do))
     x = slice_(x, (0,) * len(sizes), sizes, (1,) * len(sizes))
     y = _read(x, _places(indices, x.shape[axis]), axis)
@@ -118,7 +118,7 @@ def _column(v: Value, k: int) -> Value:
 
 
 def _together(parts: Sequence[Places], lengths: Shape) -> Places:
-    """One position for several axes that lie behind one another; inside where all of them are."""
+    """The flat position for several consecutive axes; in range if all parts are."""
     at, inside = parts[0].at, parts[0].inside
     for part, length in zip(parts[1:], lengths[1:], strict=True):
         at = map_("add", map_("mul", at, number(length, at)), part.at)
@@ -133,9 +133,9 @@ def _places(index: Value, length: Dim) -> Places:
 
 
 def _read(x: Value, places: Places, axis: int) -> Value:
-    """`x` at these positions along `axis`, 0 outside; places have size 1 along axes that do not matter."""
+    """`x` at these positions along `axis`, 0 out of range; places have size 1 along axes that broadcast."""
     shape = (*x.shape[:axis], places.at.shape[axis], *x.shape[axis + 1 :])
-    missing = maximum(add(1, mul(x.shape[axis], -1)), 0)  # where the axis may be empty, there is a 0 to read
+    missing = maximum(add(1, mul(x.shape[axis], -1)), 0)  # pads an axis that may be empty with a 0
     rank = x.type.rank
     x = pad(x, [0] * rank, [missing if k == axis else 0 for k in range(rank)], 0.0)
     y = gather(x, expand_(places.at, shape), axis)
@@ -145,22 +145,22 @@ def _read(x: Value, places: Places, axis: int) -> Value:
 def _axis(layer: Layer[GatherAttrs]) -> int:
     x = layer.input(0)
     if x.type.rank == 0:
-        raise ShapeError("AR101", layer.name, "an input of rank 0", "at least 1", "it has no axis to gather")
+        raise ShapeError("AR101", layer.name, "an input of rank 0", "rank >= 1", "add a dimension of size 1")
     check_axis(layer.name, layer.attrs.axis, x.type.rank)
     return layer.attrs.axis
 
 
 def _shared(layer: Layer[GatherAttrs], most: int) -> int:
-    """How many leading axes input and indices have in common."""
+    """The number of leading axes that input and indices share."""
     count = layer.attrs.num_elementwise_dims
     if not 0 <= count <= max(most, 0):
         got, wanted = f"num_elementwise_dims {count} in mode {layer.attrs.mode.name}", f"0 to {max(most, 0)}"
-        raise ArgumentError("AR304", layer.name, got, wanted, "choose one of these")
+        raise ArgumentError("AR304", layer.name, got, wanted, "set num_elementwise_dims")
     return count
 
 
 def _batch(layer: Layer[GatherAttrs], x: Value, indices: Value) -> tuple[Shape, Requirements]:
-    """The first axis of both, where one of them may have size 1."""
+    """The broadcast first dimension of both."""
     m, n = x.shape[0], indices.shape[0]
     if m == n or 1 in (m, n):
         return broadcast((m,), (n,)), ()
@@ -169,7 +169,7 @@ def _batch(layer: Layer[GatherAttrs], x: Value, indices: Value) -> tuple[Shape, 
 
 
 def _repeated(v: Value, batch: Shape) -> Value:
-    """`v` with this first axis."""
+    """`v` with its first axis broadcast to `batch`."""
     if not batch:
         return v
     v, lost = repeated(v, {0: batch[0]})
@@ -179,18 +179,18 @@ def _repeated(v: Value, batch: Shape) -> Value:
 def _check_points(
     layer: Layer[GatherAttrs], x: Value, indices: Value, shared: int
 ) -> tuple[int, Requirements]:
-    """How many axes each point speaks of, and what must hold."""
+    """The number of axes that an index tuple addresses, and the requirements."""
     got = f"indices of shape {show(indices.shape)} for {show(x.shape)}"
     if indices.type.rank < shared + 1:
         wanted = f"at least rank {shared + 1}"
-        raise ShapeError("AR123", layer.name, got, wanted, "the last axis says where")
+        raise ShapeError("AR123", layer.name, got, wanted, "add a last axis for index tuples")
     count = indices.shape[-1]
     if not isinstance(count, int):
-        do = "fix the last size of the indices"
+        do = "fix the last dimension of the indices"
         raise ShapeError("AR117", layer.name, got, "a static last dimension", do)
     if not 1 <= count <= x.type.rank - shared:
-        wanted = f"a last size of 1 to {x.type.rank - shared}"
-        raise ShapeError("AR123", layer.name, got, wanted, "give one index for each axis, from the first on")
+        wanted = f"a last dimension of 1 to {x.type.rank - shared}"
+        raise ShapeError("AR123", layer.name, got, wanted, "pass one index per axis, from the first on")
     rules = [
         need(layer.name, m, Relation.EQ, n, "AR123", got, f"{n} on axis {k}", "make shared sizes equal")
         for k, (m, n) in enumerate(zip(indices.shape[:shared], x.shape[:shared], strict=True))
@@ -199,7 +199,7 @@ def _check_points(
 
 
 def ref(attrs: GatherAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
-    """Index by index, each what NumPy's own indexing gives, or zeros."""
+    """Index by index with NumPy's indexing; zeros out of range."""
     x, indices = arrays
     match attrs.mode:
         case G.DEFAULT if attrs.num_elementwise_dims:
@@ -238,7 +238,7 @@ def _ref_point(x: Array, place: tuple[int, ...]) -> Array:
 
 
 def cases() -> tuple[Case[GatherAttrs], ...]:
-    """Every mode, axis and type; shared axes; indices from behind, far outside, and none."""
+    """Every mode, axis and type; shared axes; negative, out-of-range and no indices."""
     g, f, i32, i64 = GatherAttrs, DataType.FLOAT, DataType.INT32, DataType.INT64
     near, far = np.array([[0, 3], [-1, -4], [2, 2]]), np.array([[4, -5], [1 << 40, 1], [-(1 << 40), -1]])
     out = [Case(g(G.DEFAULT, 1), ((3, 4), (3, 2)), (t, i32), (None, near)) for t in sorted(STORAGE, key=int)]
@@ -297,7 +297,7 @@ def cases() -> tuple[Case[GatherAttrs], ...]:
 
 
 def _open(case: Case[GatherAttrs]) -> Case[GatherAttrs]:
-    """Points whose last size is open say where on how many axes nobody knows."""
+    """In mode ND, the last dimension of the indices stays static: it is the length of the tuples."""
     if case.attrs.mode is not G.ND or case.dynamic:
         return case
     ranks = [len(shape) for shape in case.shapes if shape is not None]
@@ -305,7 +305,7 @@ def _open(case: Case[GatherAttrs]) -> Case[GatherAttrs]:
 
 
 def mistakes() -> tuple[Mistake[GatherAttrs], ...]:
-    """Axes, shared axes, shapes of indices, nothing to read, types."""
+    """Axes, shared axes, shapes of indices, types."""
     g, f, i32 = GatherAttrs, DataType.FLOAT, DataType.INT32
     types, x, at = (f, i32), (3, 4), (2,)
     return (
@@ -316,25 +316,25 @@ def mistakes() -> tuple[Mistake[GatherAttrs], ...]:
         Mistake("AR101", "an input of rank 0", g(), ((), at), types),
         Mistake("AR304", "two shared axes in mode DEFAULT", g(G.DEFAULT, 1, 2), (x, (3, 2)), types),
         Mistake("AR304", "a shared axis in mode ELEMENT", g(G.ELEMENT, 1, 1), (x, (3, 2)), types),
-        Mistake("AR304", "as many shared axes as the input has", g(G.ND, 0, 2), (x, (3, 4, 1)), types),
+        Mistake("AR304", "as many shared axes as the input has axes", g(G.ND, 0, 2), (x, (3, 4, 1)), types),
         Mistake("AR304", "a negative number of shared axes", g(G.ND, 0, -1), (x, (3, 1)), types),
-        Mistake("AR112", "shared sizes that differ and are not 1", g(G.DEFAULT, 1, 1), (x, (2, 2)), types),
-        Mistake("AR112", "shared sizes that differ at run time", g(G.DEFAULT, 1, 1), (x, (2, 2)), types,
+        Mistake("AR112", "shared dimensions that differ", g(G.DEFAULT, 1, 1), (x, (2, 2)), types),
+        Mistake("AR112", "shared dimensions that differ at run time", g(G.DEFAULT, 1, 1), (x, (2, 2)), types,
                 dynamic=True),
-        Mistake("AR122", "indices of another rank in mode ELEMENT", g(G.ELEMENT, 1), (x, at), types),
-        Mistake("AR123", "more indices than elements beside the axis", g(G.ELEMENT, 1), (x, (4, 2)), types),
-        Mistake("AR123", "more indices than elements beside the axis at run time", g(G.ELEMENT, 1),
+        Mistake("AR122", "indices of a different rank in mode ELEMENT", g(G.ELEMENT, 1), (x, at), types),
+        Mistake("AR123", "more indices than elements on another axis", g(G.ELEMENT, 1), (x, (4, 2)), types),
+        Mistake("AR123", "more indices than elements on another axis at run time", g(G.ELEMENT, 1),
                 (x, (4, 2)), types, dynamic=True),
         Mistake("AR123", "indices for more axes than the input has", g(G.ND), (x, (2, 3)), types),
-        Mistake("AR123", "indices for more axes than are not shared", g(G.ND, 0, 1), (x, (3, 2)), types),
+        Mistake("AR123", "indices for more axes than are unshared", g(G.ND, 0, 1), (x, (3, 2)), types),
         Mistake("AR123", "indices for no axis", g(G.ND), (x, (2, 0)), types),
         Mistake("AR123", "indices of rank 0 in mode ND", g(G.ND), (x, ()), types),
-        Mistake("AR123", "shared sizes that differ in mode ND", g(G.ND, 0, 1), (x, (2, 1)), types),
-        Mistake("AR117", "indices whose last size is dynamic in mode ND", g(G.ND), (x, (2, 1)), types,
+        Mistake("AR123", "shared dimensions that differ in mode ND", g(G.ND, 0, 1), (x, (2, 1)), types),
+        Mistake("AR117", "indices with a dynamic last dimension in mode ND", g(G.ND), (x, (2, 1)), types,
                 dynamic=True),
         Mistake("AR115", "a result of more than 8 axes", g(), ((2,) * 5, (2,) * 5), types),
-        Mistake("AR202", "indices that are no integers", g(), (x, at), (f, f)),
-        Mistake("AR202", "a type that Gather does not take", g(), (x, at), (DataType.E8M0, i32)),
+        Mistake("AR202", "indices that are not integers", g(), (x, at), (f, f)),
+        Mistake("AR202", "a type that Gather does not support", g(), (x, at), (DataType.E8M0, i32)),
     )  # fmt: skip
 
 
@@ -360,12 +360,12 @@ OPS = (
         attrs=GatherAttrs,
         expand=expand,
         ref=ref,
-        doc="Gathers elements of the input at indices. DEFAULT: the axis becomes those of the indices. "
-        "ELEMENT: the output has the shape of the indices, each of which counts along the axis. ND: the last "
-        "axis of the indices has one index for each axis of the input, from the first on that is not shared. "
-        "Negative indices count from the end, also where sizes are dynamic; what is read outside is 0, also "
-        "along an axis without elements. "
-        "int64 indices are not narrowed; uint8 and 4-bit floats are an extension.",
+        doc="Reads elements of the input at indices. DEFAULT: the axes of the indices replace `axis`. "
+        "ELEMENT: the output has the shape of the indices, and each index selects an element along `axis`. "
+        "ND: the last axis of the indices holds one index per axis of the input, from the first axis on "
+        "that is not shared. Negative indices count from the end, also along dynamic dimensions. An index "
+        "out of range yields 0, also along an empty axis. int64 indices are not narrowed. uint8 and 4-bit "
+        "floats are extensions.",
         cases=cases,
         mistakes=mistakes,
         onnx=("Gather", "GatherElements", "GatherND"),
