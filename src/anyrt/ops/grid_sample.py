@@ -1,6 +1,6 @@
-"""GridSample: an image read at positions that are data.
+"""GridSample: samples of an image at the positions of a grid.
 
-add_grid_sample(image, grid)      # (N, C, H, W) and (N, h, w, 2), from -1 to 1 across the image: (N, C, h, w)
+add_grid_sample(image, grid)      # image (N, C, H, W), grid (N, h, w, 2) from -1 to 1: (N, C, h, w)
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from anyrt.prims.const import Shape
 NEAREST, LINEAR, CUBIC = InterpolationMode
 CLAMP, FILL, REFLECT = SampleMode.CLAMP, SampleMode.FILL, SampleMode.REFLECT
 F: Final = DataType.FLOAT
-A: Final = -0.75  # of the cubic weights, as in PyTorch and ONNX
+A: Final = -0.75  # coefficient of cubic weights, as in PyTorch and ONNX
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,20 +36,20 @@ class GridSampleAttrs(Attrs):
     """Attributes of GridSample."""
 
     interpolation_mode: InterpolationMode = attr(
-        Kind.ENUM, "how to interpolate", LINEAR, enum=InterpolationMode
+        Kind.ENUM, "the interpolation: NEAREST, LINEAR or CUBIC", LINEAR, enum=InterpolationMode
     )
     align_corners: bool = attr(
         Kind.BOOL, "whether -1 and 1 are the centres of the outermost elements, not their outer edges", False
     )
     sample_mode: SampleMode = attr(
-        Kind.ENUM, "what is read outside: 0, the nearest element, or a mirror image", FILL, enum=SampleMode
+        Kind.ENUM, "outside the image: 0, the nearest element, or a mirror image", FILL, enum=SampleMode
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Tap:
-    """An element to read along one axis: `at`, int32 inside the axis; 0 instead where not `inside`, unless
-    that is None; times `weight`."""
+    """An element to read along one axis: the int32 index `at` inside the axis, times `weight`. Unless
+    `inside` is None, the value is 0 where it is false."""
 
     at: Value
     inside: Value | None
@@ -58,8 +58,8 @@ class Tap:
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """One element to read along an axis, at `at`, or two, from there on, each times its weight; one whose
-    weight is 0 is not read. None: once, where `inside`."""
+    """One element to read along an axis, at `at`, or two from there on, each times its weight. An element of
+    weight 0 is not read. If `weights` is None: one element, 0 where not `inside`."""
 
     at: Value
     weights: tuple[Value, ...] | None
@@ -67,34 +67,34 @@ class Neighbours:
 
     @property
     def reach(self) -> int:
-        """How far behind the first element the last one lies."""
+        """The distance from the first element to the last one."""
         return 0 if self.weights is None else len(self.weights) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """An axis of the image: its size, and the position on it for each element of the output, (N, 1, P)."""
+    """An axis of the image: its size, and the position on it for each output element, (N, 1, P)."""
 
     size: Dim
     position: Value
 
     def number(self, factor: int, addend: int, like: Value) -> Value:
-        """The size times a factor, plus a number, of the type of `like`."""
+        """`size * factor + addend`, in the type of `like`."""
         if isinstance(self.size, int):
             return scalar((float if is_float(like.dtype) else int)(self.size * factor + addend), like)
         return cast(reshape(apply(Shape((add(mul(self.size, factor), addend),))), (1, 1, 1)), like.dtype)
 
 
 def expand(layer: Layer[GridSampleAttrs]) -> tuple[Value, ...]:
-    """For each element 1 to 4 taps along an axis, by twos where it is known to have two elements; of these a
-    `Gather` from the image as one line, and sums of them times their weights, along the innermost axis first;
-    positions and sums are float32, or float64."""
+    """Each output element has 1 to 4 taps per axis, in pairs if the axis has at least two elements. A
+    `Gather` reads each from the flattened image. Weighted sums run along the innermost axis first. Positions
+    and sums are float32, or float64."""
     _check(layer)
     x, grid = layer.input(0), layer.input(1)
     batch, channels, *spatial = x.shape
     sizes = grid.shape[1:-1]
     lines = [_line(layer.attrs, x, grid, axis) for axis in range(len(spatial))]
-    some = all(always_le(1, d) for d in spatial)  # else nothing lies beside anything
+    some = all(always_le(1, d) for d in spatial)  # an empty image has no neighbours
     read = [_neighbours(layer.attrs, line, some and always_le(2, line.size)) for line in lines]
     flat = reshape(x, (batch, channels, product(spatial)))
     y = _sum(flat, lines, read, [])
@@ -102,19 +102,19 @@ def expand(layer: Layer[GridSampleAttrs]) -> tuple[Value, ...]:
 
 
 def _grid_axes(layer: Layer[GridSampleAttrs]) -> str:
-    """Those of the grid: x, y and, for volumes, z for each element."""
+    """The axes of the grid; the last one holds x, y and, for volumes, z."""
     return "batch rows columns 2" if layer.input(0).type.rank == 4 else "batch layers rows columns 3"
 
 
 def _check(layer: Layer[GridSampleAttrs]) -> None:
     mode = layer.attrs.sample_mode
     if mode not in (CLAMP, FILL, REFLECT):
-        do = "choose what is read outside"
+        do = "set sample_mode"
         raise ArgumentError("AR304", layer.name, mode.name, "CLAMP, FILL or REFLECT", do)
 
 
 def _line(attrs: GridSampleAttrs, x: Value, grid: Value, axis: int) -> Line:
-    """The last numbers of the grid are for the first axis of the image, as x comes before y."""
+    """The grid stores x before y: its last coordinate belongs to the first axis of the image."""
     size, count = x.shape[2 + axis], x.type.rank - 2
     batch, *sizes, _ = grid.shape
     start = (0,) * (count + 1) + (count - 1 - axis,)
@@ -128,7 +128,7 @@ def _line(attrs: GridSampleAttrs, x: Value, grid: Value, axis: int) -> Line:
 
 
 def _neighbours(attrs: GridSampleAttrs, line: Line, by_twos: bool) -> list[Neighbours]:
-    """What is read along an axis; by twos, at one position each, where it has as many elements."""
+    """The elements to read along an axis; `by_twos`: in pairs, each at one position."""
     p = _kept(attrs, line)
     if attrs.interpolation_mode is NEAREST:
         tap = _tap(attrs, line, cast(map_("round", p), DataType.INT32), 0, scalar(1.0, p))
@@ -145,7 +145,7 @@ def _neighbours(attrs: GridSampleAttrs, line: Line, by_twos: bool) -> list[Neigh
 
 
 def _between(line: Line, p: Value) -> Neighbours:
-    """The two elements around a position, or the outermost two; their weights fall to 0 one element off."""
+    """The two elements around a position, or the outermost two; weights reach 0 at a distance of 1."""
     zero, one, two = (scalar(x, p) for x in (0.0, 1.0, 2.0))
     low = map_("min", map_("max", map_("floor", p), zero), line.number(1, -2, p))
     first = cast(low, DataType.INT32)
@@ -156,12 +156,12 @@ def _between(line: Line, p: Value) -> Neighbours:
 
 
 def _tent(part: Value, step: int) -> Value:
-    """The linear weight of what lies a step from a position's lower neighbour."""
+    """The linear weight of the element `step` after a position's lower neighbour."""
     return part if step else map_("sub", scalar(1.0, part), part)
 
 
 def _weight(part: Value, step: int) -> Value:
-    """The cubic weight of what lies a step from a position's lower neighbour (R. Keys, 1981)."""
+    """The cubic weight of the element `step` after a position's lower neighbour (R. Keys, 1981)."""
     d = map_("abs", map_("sub", part, scalar(float(step), part)))
     far = step in (-1, 2)
     terms = (A, -5 * A, 8 * A, -4 * A) if far else (A + 2, -(A + 3), 0.0, 1.0)
@@ -172,8 +172,8 @@ def _weight(part: Value, step: int) -> Value:
 
 
 def _tap(attrs: GridSampleAttrs, line: Line, at: Value, step: int, weight: Value) -> Tap:
-    """The element a step behind `at`: mirrored once where a cubic weight reaches outside, as positions lie
-    inside before; then kept inside."""
+    """The element `step` after `at`, clamped to the axis. A cubic tap outside is mirrored once, which
+    suffices because positions are mirrored before."""
     place = map_("add", at, scalar(step, at)) if step else at
     zero, last = scalar(0, at), line.number(1, -1, at)
     if attrs.interpolation_mode is CUBIC and attrs.sample_mode is REFLECT:
@@ -189,8 +189,8 @@ def _tap(attrs: GridSampleAttrs, line: Line, at: Value, step: int, weight: Value
 
 
 def _kept(attrs: GridSampleAttrs, line: Line) -> Value:
-    """The position brought to where the axis and what is mirrored in it begins and ends. Where nothing
-    changes any more it is cut off, 3 elements outside, so that weights are numbers."""
+    """The position, clamped or mirrored to the axis. Where a mode does not clamp at the edge, the position is
+    clamped 3 elements outside, so that weights stay finite."""
     p = line.position
     low, high = scalar(0.0, p), line.number(1, -1, p)
     if attrs.sample_mode is FILL or (attrs.interpolation_mode is CUBIC and attrs.sample_mode is CLAMP):
@@ -199,16 +199,16 @@ def _kept(attrs: GridSampleAttrs, line: Line) -> Value:
         p = _mirrored(attrs, line)
     if attrs.interpolation_mode is CUBIC and attrs.sample_mode is REFLECT:
         low, high = scalar(-0.5, p), map_("sub", line.number(1, 0, p), scalar(0.5, p))
-    # By comparisons, which NaN fails: it becomes the lower end.
+    # Comparisons with NaN are false, so that NaN becomes the lower end.
     below = map_("select", map_("lt", p, high), p, high)
     return map_("select", map_("lt", low, p), below, low)
 
 
 def _mirrored(attrs: GridSampleAttrs, line: Line) -> Value:
-    """The position mirrored at the centres or the edges of the outermost elements."""
+    """The position, mirrored at the centres or the edges of the outermost elements."""
     p = line.position
     low, span = scalar(-0.5, p), line.number(1, 0, p)
-    if attrs.align_corners:  # a single element is its own mirror: any span will do
+    if attrs.align_corners:  # one element mirrors to itself, with any span
         low, span = scalar(0.0, p), map_("max", line.number(1, -1, p), scalar(1.0, p))
     turn = map_("add", span, span)
     from_low = map_("sub", p, low)
@@ -218,15 +218,15 @@ def _mirrored(attrs: GridSampleAttrs, line: Line) -> Value:
 
 
 def _pair(line: Line, a: Tap, b: Tap) -> Neighbours:
-    """Two taps of neighbours, or at an end of one element, or turned round in a mirror image: each of two
-    elements has the weights of the taps that are there."""
+    """Two taps as two consecutive elements. Each element gets the weights of all taps that read it: taps
+    coincide at an end of the axis and swap in a mirror image."""
     first = map_("min", map_("min", a.at, b.at), line.number(1, -2, a.at))
     places = (first, map_("add", first, scalar(1, first)))
     return Neighbours(first, tuple(map_("add", _there(a, x), _there(b, x)) for x in places))
 
 
 def _there(tap: Tap, place: Value) -> Value:
-    """The tap's weight if it is this element, else 0."""
+    """The tap's weight if `place` is its element, else 0."""
     same = None if tap.at is place else map_("eq", tap.at, place)
     for condition in (same, tap.inside):
         if condition is not None:
@@ -235,7 +235,7 @@ def _there(tap: Tap, place: Value) -> Value:
 
 
 def _sum(flat: Value, lines: list[Line], read: list[list[Neighbours]], of: list[Neighbours]) -> Value:
-    """The weighted sum over all axes, (N, C, P), float32; `of`: what is read along the axes before."""
+    """The weighted sum over all axes, (N, C, P), float32; `of`: the neighbours along the preceding axes."""
     if len(of) == len(lines):
         return _weighted(flat, lines, of, [])
     total: Value | None = None
@@ -247,8 +247,8 @@ def _sum(flat: Value, lines: list[Line], read: list[list[Neighbours]], of: list[
 
 
 def _weighted(flat: Value, lines: list[Line], of: list[Neighbours], steps: list[int]) -> Value:
-    """The weighted sum over the neighbours along the axes behind those whose `steps` are given. What has no
-    weight may be infinite: it is no term."""
+    """The weighted sum over the neighbours along the axes that follow those in `steps`. It skips elements of
+    weight 0, which may be infinite."""
     if len(steps) == len(of):
         return _read(flat, lines, of, steps)
     weights = of[len(steps)].weights
@@ -259,13 +259,13 @@ def _weighted(flat: Value, lines: list[Line], of: list[Neighbours], steps: list[
         part, none = _weighted(flat, lines, of, [*steps, k]), scalar(0.0, weight)
         term = map_("mul", weight, part) if total is None else map_("fma", weight, part, total)
         total = map_("select", map_("ne", weight, none), term, none if total is None else total)
-    assert total is not None, "what is read has weights"
+    assert total is not None, "neighbours have weights"
     return total
 
 
 def _read(flat: Value, lines: list[Line], of: list[Neighbours], steps: list[int]) -> Value:
-    """The elements so many steps behind the first neighbours. All of these are read at one position in what
-    the image is from each of them on, so that the position is computed once."""
+    """The elements `steps` after the first neighbours. The steps offset a slice of the image instead of the
+    position, which is computed once for all elements."""
     at: Value = of[0].at
     step: Dim = steps[0]
     reach: Dim = of[0].reach
@@ -283,7 +283,7 @@ def _read(flat: Value, lines: list[Line], of: list[Neighbours], steps: list[int]
 
 
 def ref(attrs: GridSampleAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
-    """Point by point, as PyTorch describes it."""
+    """Point by point, as PyTorch documents it."""
     x, grid = (a.astype(np.float64) for a in arrays)
     y = np.zeros((*x.shape[:2], *grid.shape[1:-1]))
     for n, *at in np.ndindex(grid.shape[:-1]):
@@ -328,13 +328,13 @@ def _ref_weight(d: float) -> float:
 
 
 def _off_ties(how: InterpolationMode, shape: tuple[int, ...]) -> tuple[Array | None, ...]:
-    """For NEAREST odd numbers over 64, -2 to 2, none of which lies in the middle of two elements."""
+    """For NEAREST: odd multiples of 1/64 from -2 to 2, none of which is halfway between two elements."""
     numbers = (np.arange(math.prod(shape)) * 74 % 256 - 127) / 64
     return (None, numbers) if how is NEAREST else ()
 
 
 def cases() -> tuple[Case[GridSampleAttrs], ...]:
-    """All modes with aligned corners and without, images and volumes, one element, all types, nothing."""
+    """All modes, aligned corners or not, images and volumes, one element, all types, no elements."""
     a, modes = GridSampleAttrs, (CLAMP, FILL, REFLECT)
     image, grid, near = ((2, 3, 5, 4), (2, 3, 7, 2)), (2, 3, 7, 2), 2e-5
     volume = ((1, 2, 3, 2, 4), (1, 2, 2, 3, 3))
@@ -361,20 +361,20 @@ def cases() -> tuple[Case[GridSampleAttrs], ...]:
 
 
 def mistakes() -> tuple[Mistake[GridSampleAttrs], ...]:
-    """Shapes, types, modes of Slice alone."""
+    """Shapes, types, modes that only Slice has."""
     a, f, h = GridSampleAttrs, F, DataType.HALF
     x, grid = (2, 3, 5, 4), (2, 3, 7, 2)
     return (
-        Mistake("AR123", "an image of another rank than 4 and 5", a(), ((2, 3, 5), (2, 3, 2))),
-        Mistake("AR123", "a grid of another rank than the image", a(), (x, (2, 7, 2))),
-        Mistake("AR123", "other than 2 numbers for each element, 3 for volumes", a(), (x, (2, 3, 7, 3))),
-        Mistake("AR123", "other batches of grids than of images", a(), (x, (1, 3, 7, 2))),
-        Mistake("AR123", "other batches at run time", a(), (x, (1, 3, 7, 2)), dynamic=True),
-        Mistake("AR114", "something from an empty image", a(), ((2, 3, 0, 4), grid)),
+        Mistake("AR123", "an image of a rank other than 4 and 5", a(), ((2, 3, 5), (2, 3, 2))),
+        Mistake("AR123", "a grid of a different rank than the image", a(), (x, (2, 7, 2))),
+        Mistake("AR123", "a grid of other than 2 coordinates, 3 for volumes", a(), (x, (2, 3, 7, 3))),
+        Mistake("AR123", "different batch sizes of grid and image", a(), (x, (1, 3, 7, 2))),
+        Mistake("AR123", "different batch sizes at run time", a(), (x, (1, 3, 7, 2)), dynamic=True),
+        Mistake("AR114", "samples of an empty image", a(), ((2, 3, 0, 4), grid)),
         Mistake("AR304", "a mode that GridSample does not have", a(sample_mode=SampleMode.WRAP), (x, grid)),
-        Mistake("AR304", "no mode at all", a(sample_mode=SampleMode.STRICT_BOUNDS), (x, grid)),
-        Mistake("AR202", "a type that GridSample does not take", a(), (x, grid), (DataType.INT32,)),
-        Mistake("AR203", "a grid of another type than the image", a(), (x, grid), (f, h)),
+        Mistake("AR304", "the mode STRICT_BOUNDS", a(sample_mode=SampleMode.STRICT_BOUNDS), (x, grid)),
+        Mistake("AR202", "a type that GridSample does not support", a(), (x, grid), (DataType.INT32,)),
+        Mistake("AR203", "grid and image of different types", a(), (x, grid), (f, h)),
     )
 
 
@@ -396,12 +396,13 @@ OPS = (
         attrs=GridSampleAttrs,
         expand=expand,
         ref=ref,
-        doc="The image at the positions of the grid, which has x and y, and z for volumes, for each element "
-        "of the output: -1 to 1 are the outer edges, or the centres, of the outermost elements. NEAREST is "
-        "the nearest element, the even one of two; LINEAR takes 2, and CUBIC 4 along each axis, with weights "
-        "of -0.75. Outside are zeros (FILL), the outermost elements (CLAMP), or mirror images (REFLECT), "
-        "with edges where the grid has them. A position that is NaN lies outside, below. Nothing is read "
-        "outside the image. Volumes are an extension.",
+        doc="Samples the image at the positions of the grid. The grid holds x and y, and z for volumes, for "
+        "each output element; -1 and 1 are the outer edges of the outermost elements, or their centres with "
+        "`align_corners`. NEAREST reads the nearest element, the even one of two; LINEAR reads 2 elements "
+        "along each axis, and CUBIC 4, with the coefficient -0.75. Outside the image are zeros (FILL), the "
+        "outermost elements (CLAMP), or mirror images (REFLECT), which are mirrored at the positions -1 and "
+        "1. A NaN position lies outside, below the lower end. The kernel reads nothing outside the image. "
+        "Volumes are an extension.",
         cases=cases,
         mistakes=mistakes,
         onnx=("GridSample",),

@@ -22,17 +22,17 @@ class IdentityAttrs(Attrs):
 
 
 def expand(layer: Layer[IdentityAttrs]) -> tuple[Value, ...]:
-    """The input, under its own name."""
+    """The input, with a name of its own."""
     return (identity(layer.input(0)),)
 
 
 def ref(attrs: IdentityAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
-    """The array."""
+    """The unchanged array."""
     return (arrays[0],)
 
 
 def cases() -> tuple[Case[IdentityAttrs], ...]:
-    """Every type, ranks 0 to 8, no elements; a change of scale."""
+    """Every type, ranks 0 to 8, no elements; different scales of input and output."""
     a = IdentityAttrs()
     shapes = ((), (0, 3), (1, 2, 1, 2, 1, 3, 1, 2))
     return (
@@ -48,7 +48,7 @@ def cases() -> tuple[Case[IdentityAttrs], ...]:
 
 def mistakes() -> tuple[Mistake[IdentityAttrs], ...]:
     """Types."""
-    why = "a type that Identity does not take"
+    why = "a type that Identity does not support"
     return (Mistake("AR202", why, IdentityAttrs(), ((3,),), (DataType.E8M0,)),)
 
 
@@ -61,8 +61,8 @@ OPS = (
         attrs=IdentityAttrs,
         expand=expand,
         ref=ref,
-        doc="Copies the input. In weakly typed networks set_output_type makes it a conversion, by the rules "
-        "of Cast.",
+        doc="Copies the input. In weakly typed networks, `set_output_type` makes it a conversion, with the "
+        "rules of Cast.",
         cases=cases,
         mistakes=mistakes,
         onnx=("Identity", "Dropout"),

@@ -1,4 +1,4 @@
-"""KVCacheUpdate: new keys or values written into a cache, each batch's from its own position on.
+"""KVCacheUpdate: writes new keys or values into a cache, at a start position for each batch.
 
 add_kv_cache_update(cache, update, write_indices, KVCacheMode.LINEAR)      # cache: (B, heads, S_max, H)
 """
@@ -34,19 +34,19 @@ LENGTHS = 3
 class KVCacheUpdateAttrs(Attrs):
     """Attributes of KVCacheUpdate."""
 
-    cache_mode: KVCacheMode = attr(Kind.ENUM, "LINEAR: positions follow one another", enum=KVCacheMode)
+    cache_mode: KVCacheMode = attr(Kind.ENUM, "LINEAR: consecutive positions", enum=KVCacheMode)
     update_form: AttentionIOForm = attr(
         Kind.ENUM,
-        "the update is (batch, heads, tokens, size), or has tokens of all batches, (tokens, heads, size)",
+        "PADDED_BHND: an update (batch, heads, tokens, size); PACKED_NHD: (tokens, heads, size)",
         PADDED,
         enum=AttentionIOForm,
     )
 
 
 def expand(layer: Layer[KVCacheUpdateAttrs]) -> tuple[Value, ...]:
-    """For every position of the cache a selection: what is written there, a `Gather`, or what was there. So
-    nothing is written outside, wherever the indices lie, and the result may have the cache's memory. Indices
-    that the run alone knows are judged before anything is written."""
+    """Each position of the cache selects the written value, from a `Gather`, or its old value. So nothing is
+    written outside the cache, and the result may share its memory. Indices that only an inference knows are
+    checked before anything is written."""
     cache, rules = layer.input(0), _check(layer)
     batch, heads, most, size = cache.shape
     assert isinstance(most, int), f"{layer.name} was checked"
@@ -63,8 +63,8 @@ def expand(layer: Layer[KVCacheUpdateAttrs]) -> tuple[Value, ...]:
 def _update(
     layer: Layer[KVCacheUpdateAttrs], batch: Dim
 ) -> tuple[tuple[Value, Value | None, Value], Requirements]:
-    """What is written, with the cache's axes; where the tokens of each batch begin there, if not with the
-    first; and how many they are; and what must hold of these."""
+    """The tokens with the axes of the cache; the first token of each batch, or None for 0; the number of
+    tokens of each batch; and the requirements."""
     update = layer.input(1)
     if layer.attrs.update_form is PADDED:
         return (update, None, reshape(apply(Shape((update.shape[2],))), (1, 1, 1, 1))), ()
@@ -75,9 +75,9 @@ def _update(
 
 
 def _start(layer: Layer[KVCacheUpdateAttrs], batch: Dim, most: int, count: Value) -> Value:
-    """Where each batch is written, (B, 1, 1, 1): inside the cache, be there anything to write."""
+    """The start position of each batch, (B, 1, 1, 1), checked to fit if the batch has tokens."""
     start = _column(layer.input(2), 0, batch)
-    if known(layer.input(2)) is not None:  # judged by `_ends`
+    if known(layer.input(2)) is not None:  # checked by `_ends`
         return start
     room = map_("sub", scalar(most, count), count)
     outside = map_("or", map_("lt", start, scalar(0, start)), map_("lt", room, start))
@@ -92,27 +92,27 @@ def _start(layer: Layer[KVCacheUpdateAttrs], batch: Dim, most: int, count: Value
 
 
 def _column(numbers: Value, start: Dim, count: Dim) -> Value:
-    """`count` of the numbers as (B, 1, 1, 1)."""
+    """`count` numbers from `start` on, as (B, 1, 1, 1)."""
     return cast(reshape(slice_(numbers, (start,), (count,), (1,)), (count, 1, 1, 1)), DataType.INT64)
 
 
 def _check(layer: Layer[KVCacheUpdateAttrs]) -> Requirements:
-    """A cache of so many positions, which has room for the update."""
+    """The requirements: a static number of positions, and space for the update."""
     cache, is_packed = layer.input(0), layer.attrs.update_form is PACKED
     most = cache.shape[2]
     if not isinstance(most, int):
         got, do = f"a cache of shape {show(cache.shape)}", "fix the number of positions in the input"
         raise ShapeError("AR117", layer.name, got, "a static number of positions", do)
     if is_packed and layer.optional(LENGTHS) is None:
-        do = "set update_lengths to where each batch begins, and the end"
+        do = "set update_lengths to the first token of each batch, and the end"
         raise GraphError("AR406", layer.name, "PACKED_NHD without update_lengths", "B + 1 numbers", do)
     return () if is_packed else _check_ends(layer, most)
 
 
 def _check_ends(layer: Layer[KVCacheUpdateAttrs], most: int) -> Requirements:
-    """No more tokens than the cache has positions; indices that are known leave room for them."""
+    """At most as many tokens as positions; known indices leave space for them."""
     if layer.optional(LENGTHS) is not None:
-        got, do = "update_lengths of a padded update", "set update_form to PACKED_NHD, or leave them out"
+        got, do = "update_lengths of a padded update", "set update_form to PACKED_NHD, or omit them"
         raise ArgumentError("AR310", layer.name, got, "a packed update", do)
     tokens = layer.input(1).shape[2]
     rules = need(
@@ -132,7 +132,7 @@ def _ends(layer: Layer[KVCacheUpdateAttrs], tokens: Dim, most: int) -> Iterator[
 
 
 def ref(attrs: KVCacheUpdateAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
-    """Token by token, those that lie inside."""
+    """Token by token; tokens outside the cache are skipped."""
     cache, update, indices = arrays[0].astype(np.float64), arrays[1].astype(np.float64), arrays[2]
     y = cache.copy()
     for b in range(len(cache)):
@@ -147,7 +147,7 @@ def ref(attrs: KVCacheUpdateAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ..
 
 
 def cases() -> tuple[Case[KVCacheUpdateAttrs], ...]:
-    """Both forms, types of indices, all types; the last positions, and none where there are no tokens."""
+    """Both forms, index types, all types; the last positions, and batches without tokens."""
     k, f, i32, i64 = KVCacheUpdateAttrs, DataType.FLOAT, DataType.INT32, DataType.INT64
     cache, update, linear = (3, 2, 9, 4), (3, 2, 2, 4), KVCacheMode.LINEAR
     own = ((0, 1, 3), (0, 1, 2, 3), (0,))
@@ -169,24 +169,24 @@ def cases() -> tuple[Case[KVCacheUpdateAttrs], ...]:
 
 
 def mistakes() -> tuple[Mistake[KVCacheUpdateAttrs], ...]:
-    """Shapes, more than the cache holds, lengths, types."""
+    """Shapes, too many tokens, lengths, types."""
     k, f, h, i32 = KVCacheUpdateAttrs, DataType.FLOAT, DataType.HALF, DataType.INT32
     cache, update, types = (3, 2, 9, 4), (3, 2, 2, 4), (f, f, i32, i32)
     a, packed = k(KVCacheMode.LINEAR), k(KVCacheMode.LINEAR, PACKED)
     return (
-        Mistake("AR123", "a cache of another rank than 4", a, ((2, 9, 4), update, (3,)), types),
-        Mistake("AR123", "an update of another head size", a, (cache, (3, 2, 2, 5), (3,)), types),
-        Mistake("AR123", "an update of another rank", a, (cache, (2, 2, 4), (3,)), types),
-        Mistake("AR123", "write_indices of another count than batches", a, (cache, update, (2,)), types),
-        Mistake("AR123", "write_indices that are no list", a, (cache, update, (3, 1)), types),
+        Mistake("AR123", "a cache of a rank other than 4", a, ((2, 9, 4), update, (3,)), types),
+        Mistake("AR123", "an update of a different head size", a, (cache, (3, 2, 2, 5), (3,)), types),
+        Mistake("AR123", "an update of a different rank", a, (cache, (2, 2, 4), (3,)), types),
+        Mistake("AR123", "more or fewer write_indices than batches", a, (cache, update, (2,)), types),
+        Mistake("AR123", "write_indices of rank 2", a, (cache, update, (3, 1)), types),
         Mistake("AR131", "more tokens than the cache has positions", a, (cache, (3, 2, 10, 4), (3,)), types),
         Mistake("AR406", "a packed update without update_lengths", packed, (cache, (5, 2, 4), (3,)), types),
         Mistake("AR310", "update_lengths of a padded update", a, (cache, update, (3,), (4,)), types),
-        Mistake("AR123", "update_lengths of another count", packed, (cache, (5, 2, 4), (3,), (3,)), types),
-        Mistake("AR202", "write_indices that are no integers", a, (cache, update, (3,)), (f, f, f)),
-        Mistake("AR202", "a type that KVCacheUpdate does not take", a, (cache, update, (3,)), (i32,)),
-        Mistake("AR203", "an update of another type than the cache", a, (cache, update, (3,)), (f, h, i32)),
-        Mistake("AR117", "a cache whose number of positions is dynamic", a, (cache, update, (3,)), types,
+        Mistake("AR123", "the wrong number of update_lengths", packed, (cache, (5, 2, 4), (3,), (3,)), types),
+        Mistake("AR202", "write_indices that are not integers", a, (cache, update, (3,)), (f, f, f)),
+        Mistake("AR202", "a type that KVCacheUpdate does not support", a, (cache, update, (3,)), (i32,)),
+        Mistake("AR203", "update and cache of different types", a, (cache, update, (3,)), (f, h, i32)),
+        Mistake("AR117", "a cache with a dynamic number of positions", a, (cache, update, (3,)), types,
                 dynamic=True),
     )  # fmt: skip
 
@@ -225,12 +225,11 @@ OPS = (
         attrs=KVCacheUpdateAttrs,
         expand=expand,
         ref=ref,
-        doc="The cache, with token t of each batch at position write_indices + t. The cache is an input of "
-        "the network, its number of positions is static, and the output is an output of the network, which "
-        "is bound to the cache's memory. Other layers read the cache as it was before the run, from a copy. "
-        "Indices that are known before a run must leave room for all tokens; so must others, or the run is "
-        "refused before anything is written. "
-        "Nothing but the tokens is written.",
+        doc="Writes token t of each batch to position write_indices + t of the cache. The cache is an input "
+        "of the network with a static number of positions. The output is an output of the network, which is "
+        "bound to the cache's memory. Other layers read a copy of the cache from before the inference. All "
+        "tokens must fit into the cache: the builder checks indices that it knows, and the inference checks "
+        "the others before it writes anything (AR131). No other positions are written.",
         cases=cases,
         mistakes=mistakes,
         source="operator page KVCacheUpdate; from 10.15, packed form from 11.1",

@@ -1,4 +1,4 @@
-"""LRN: each element divided by a power of the mean square of its neighbours in the channels around.
+"""LRN: each element, divided by a power of the mean square over its neighbouring channels.
 
 add_lrn(x, window=5, alpha=1e-4, beta=0.75, k=2.0)        # x: (N, C, H, W)
 """
@@ -21,7 +21,7 @@ from anyrt.ops._windows import Slide, Span
 from anyrt.prims.build import map_, scalar
 
 WIDEST = 15
-# The numbers that each attribute may have, from and to.
+# The minimum and maximum of each attribute.
 RANGES = {"alpha": (-1e20, 1e20), "beta": (0.01, 1e5), "k": (1e-5, 1e10)}
 
 
@@ -29,16 +29,14 @@ RANGES = {"alpha": (-1e20, 1e20), "beta": (0.01, 1e5), "k": (1e-5, 1e10)}
 class LRNAttrs(Attrs):
     """Attributes of LRN."""
 
-    window_size: int = attr(
-        Kind.INT, "channels that are added up around each one, itself included; odd, 1 to 15"
-    )
-    alpha: float = attr(Kind.FLOAT, "factor of the mean square, −1e20 to 1e20")
+    window_size: int = attr(Kind.INT, "number of channels in a window, centred on each channel; odd, 1 to 15")
+    alpha: float = attr(Kind.FLOAT, "factor of the mean square, -1e20 to 1e20")
     beta: float = attr(Kind.FLOAT, "the exponent, 0.01 to 1e5")
-    k: float = attr(Kind.FLOAT, "added to the mean square, 1e-5 to 1e10")
+    k: float = attr(Kind.FLOAT, "constant that is added to the mean square, 1e-5 to 1e10")
 
 
 def expand(layer: Layer[LRNAttrs]) -> tuple[Value, ...]:
-    """Windows over the channels of the squares, between zeros; all in float32."""
+    """Windows over the channels of the squares, padded with zeros; computed in float32."""
     x, attrs = layer.input(0), layer.attrs
     _check(layer, x)
     return (in_float(x, lambda y: map_("div", y, _divisor(layer.name, y, attrs))),)
@@ -59,7 +57,7 @@ def _check(layer: Layer[LRNAttrs], x: Value) -> None:
         do = "add dimensions of size 1 with a shuffle or unsqueeze"
         raise ShapeError("AR101", layer.name, f"rank {x.type.rank}", "rank >= 3", do)
     if not (1 <= attrs.window_size <= WIDEST and attrs.window_size % 2 == 1):
-        got, do = f"window_size {attrs.window_size}", "give how many channels to add up, as 5"
+        got, do = f"window_size {attrs.window_size}", "set an odd number of channels, as 5"
         raise ArgumentError("AR304", layer.name, got, f"an odd number from 1 to {WIDEST}", do)
     for name, number in (("alpha", attrs.alpha), ("beta", attrs.beta), ("k", attrs.k)):
         low, high = RANGES[name]
@@ -72,7 +70,7 @@ def _check(layer: Layer[LRNAttrs], x: Value) -> None:
 
 
 def ref(attrs: LRNAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
-    """Channel by channel, over those that exist within half a window."""
+    """Channel by channel, over the channels of the window that exist."""
     x = arrays[0].astype(np.float64)
     half, y = attrs.window_size // 2, np.empty_like(x)
     for c in range(x.shape[-3]):
@@ -89,7 +87,7 @@ def dla(layer: Layer[LRNAttrs]) -> str | None:
 
 
 def cases() -> tuple[Case[LRNAttrs], ...]:
-    """Every type; windows of one channel, of more than there are; ranks 3 to 8; nothing."""
+    """Every type; windows of one channel, and of more than exist; ranks 3 to 8; no elements."""
     a, usual = LRNAttrs, LRNAttrs(5, 1e-4, 0.75, 2.0)
     return (
         Case(usual, ((2, 7, 3, 5),)),
@@ -109,14 +107,14 @@ def mistakes() -> tuple[Mistake[LRNAttrs], ...]:
     a, x = LRNAttrs, ((1, 4, 2, 2),)
     return (
         Mistake("AR101", "an input of fewer than three dimensions", a(3, 1.0, 1.0, 1.0), ((4, 2),)),
-        Mistake("AR304", "a window of an even number of channels", a(4, 1.0, 1.0, 1.0), x),
+        Mistake("AR304", "a window with an even number of channels", a(4, 1.0, 1.0, 1.0), x),
         Mistake("AR304", "a window of more than 15 channels", a(17, 1.0, 1.0, 1.0), x),
         Mistake("AR304", "a window of no channels", a(-1, 1.0, 1.0, 1.0), x),
         Mistake("AR304", "an alpha outside its range", a(3, 1e21, 1.0, 1.0), x),
         Mistake("AR304", "a beta outside its range", a(3, 1.0, 0.0, 1.0), x),
         Mistake("AR304", "a k outside its range", a(3, 1.0, 1.0, 0.0), x),
         Mistake("AR308", "alpha, beta or k that is not finite", a(3, math.nan, 1.0, 1.0), x),
-        Mistake("AR202", "a type that LRN does not take", a(3, 1.0, 1.0, 1.0), x, (DataType.INT32,)),
+        Mistake("AR202", "a type that LRN does not support", a(3, 1.0, 1.0, 1.0), x, (DataType.INT32,)),
     )
 
 
@@ -136,9 +134,9 @@ OPS = (
         attrs=LRNAttrs,
         expand=expand,
         ref=ref,
-        doc="x / (k + alpha / window · Σ x²)^beta, with the sum over the (window − 1) / 2 channels before "
-        "and after, as far as there are some; channels are the third axis from the end. Computed in float32. "
-        "bfloat16 is an extension.",
+        doc="x / (k + alpha / window · Σ x²)^beta, where the sum covers the channel and up to (window − 1) "
+        "/ 2 channels on each side. Channels are the third axis from the end. Computed in float32. bfloat16 "
+        "is an extension.",
         cases=cases,
         mistakes=mistakes,
         dla=dla,

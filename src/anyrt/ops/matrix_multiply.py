@@ -1,4 +1,4 @@
-"""MatrixMultiply: products of matrices and vectors, with batches that broadcast.
+"""MatrixMultiply: products of matrices and vectors, with broadcast batches.
 
 add_matrix_multiply(a, MatrixOperation.NONE, b, MatrixOperation.TRANSPOSE)  # (8, 3, 5), (1, 4, 5) → (8, 3, 4)
 """
@@ -22,7 +22,7 @@ from anyrt.prims.build import cast
 NONE, TRANSPOSE, VECTOR = MatrixOperation
 WHOLE = INTS | {DataType.UINT32, DataType.UINT64}
 TYPES = FLOATS | WHOLE | {DataType.FP8, DataType.INT8, DataType.DOUBLE}
-# The labels of the axes behind the batch: rows m, columns n, k is summed over.
+# The labels of the axes after the batch: m rows, n columns, k is contracted.
 LEFT = {NONE: "mk", TRANSPOSE: "km", VECTOR: "k"}
 RIGHT = {NONE: "kn", TRANSPOSE: "nk", VECTOR: "k"}
 BATCH = "abcdefgh"
@@ -32,8 +32,8 @@ BATCH = "abcdefgh"
 class MatrixMultiplyAttrs(Attrs):
     """Attributes of MatrixMultiply."""
 
-    op0: MatrixOperation = attr(Kind.ENUM, "how input0 is read", enum=MatrixOperation)
-    op1: MatrixOperation = attr(Kind.ENUM, "how input1 is read", enum=MatrixOperation)
+    op0: MatrixOperation = attr(Kind.ENUM, "input0: a matrix, transposed, or a vector", enum=MatrixOperation)
+    op1: MatrixOperation = attr(Kind.ENUM, "input1: a matrix, transposed, or a vector", enum=MatrixOperation)
 
 
 def expand(layer: Layer[MatrixMultiplyAttrs]) -> tuple[Value, ...]:
@@ -42,9 +42,9 @@ def expand(layer: Layer[MatrixMultiplyAttrs]) -> tuple[Value, ...]:
     left, right = LEFT[layer.attrs.op0], RIGHT[layer.attrs.op1]
     batch = _check_ranks(layer, len(left), len(right))
     m, n = (x.value.shape[batch + s.index("k")] for x, s in ((a, left), (b, right)))
-    got = f"sizes {m} and {n} to sum over in {show(a.value.shape)} and {show(b.value.shape)}"
+    got = f"summed dimensions {m} and {n} in {show(a.value.shape)} and {show(b.value.shape)}"
     do = "use MatrixOperation.TRANSPOSE for an operand whose rows and columns are exchanged"
-    rule = need(layer.name, m, Relation.EQ, n, "AR130", got, "one size", do)
+    rule = need(layer.name, m, Relation.EQ, n, "AR130", got, "equal dimensions", do)
     a = a.moved(checked(a.value, rule))
     a, b, first, second = share_batch(layer.name, a, b, batch, BATCH[:batch])
     kept = (left + right).replace("k", "")
@@ -57,7 +57,7 @@ def _stored(y: Value, dtype: DataType) -> Value:
 
 
 def _check_ranks(layer: Layer[MatrixMultiplyAttrs], left: int, right: int) -> int:
-    """The number of batch axes, which both operands have."""
+    """The number of batch axes, which is the same for both operands."""
     ranks = []
     for i, (op, axes) in enumerate(((layer.attrs.op0, left), (layer.attrs.op1, right))):
         shape = layer.input(i).shape
@@ -69,7 +69,7 @@ def _check_ranks(layer: Layer[MatrixMultiplyAttrs], left: int, right: int) -> in
         got = f"{ranks[0]} and {ranks[1]} batch dimensions in {show(layer.input(0).shape)}"
         got += f" and {show(layer.input(1).shape)}"
         do = "add dimensions of size 1 with a shuffle or unsqueeze"
-        raise ShapeError("AR122", layer.name, got, "as many in both", do)
+        raise ShapeError("AR122", layer.name, got, "equal numbers", do)
     return ranks[0]
 
 
@@ -106,7 +106,7 @@ def _case(
 
 
 def cases() -> tuple[Case[MatrixMultiplyAttrs], ...]:
-    """Every pair of operations, types, broadcast batches, sums over nothing, ranks to 8."""
+    """Every pair of operations, types, broadcast batches, empty sums, ranks up to 8."""
     shape = {NONE: ((3, 5), (5, 9)), TRANSPOSE: ((5, 3), (9, 5)), VECTOR: ((5,), (5,))}
     out = [_case(p, q, shape[p][0], shape[q][1]) for p in MatrixOperation for q in MatrixOperation]
     out += [_case(NONE, NONE, (7, 33), (33, 17), t) for t in (DataType.HALF, DataType.BF16, DataType.FP8)]
@@ -129,21 +129,21 @@ def cases() -> tuple[Case[MatrixMultiplyAttrs], ...]:
 
 
 def mistakes() -> tuple[Mistake[MatrixMultiplyAttrs], ...]:
-    """Ranks, sizes and types."""
+    """Ranks, dimensions and types."""
     plain, turned = MatrixMultiplyAttrs(NONE, NONE), MatrixMultiplyAttrs(NONE, TRANSPOSE)
     vector, ints = MatrixMultiplyAttrs(NONE, VECTOR), (DataType.INT16,)
     good, mixed = ((3, 5), (5, 4)), (DataType.FLOAT, DataType.HALF)
     return (
-        Mistake("AR130", "sizes to sum over that differ", plain, ((3, 5), (4, 5))),
-        Mistake("AR130", "the same where an operand is transposed", turned, good),
-        Mistake("AR130", "sizes to sum over that differ at run time", plain, ((3, 5), (4, 5)), dynamic=True),
-        Mistake("AR122", "numbers of batch dimensions that differ", plain, ((2, 3, 5), (5, 4))),
+        Mistake("AR130", "summed dimensions that differ", plain, ((3, 5), (4, 5))),
+        Mistake("AR130", "summed dimensions that differ after a transposition", turned, good),
+        Mistake("AR130", "summed dimensions that differ at run time", plain, ((3, 5), (4, 5)), dynamic=True),
+        Mistake("AR122", "different numbers of batch dimensions", plain, ((2, 3, 5), (5, 4))),
         Mistake("AR122", "a matrix for a vector", vector, good),
         Mistake("AR101", "a vector for a matrix", plain, ((5,), (5, 4))),
-        Mistake("AR101", "a number for a vector", vector, ((3, 5), ())),
+        Mistake("AR101", "a scalar for a vector", vector, ((3, 5), ())),
         Mistake("AR112", "batches that do not broadcast", plain, ((2, 3, 5), (3, 5, 4))),
-        Mistake("AR112", "the same at run time", plain, ((2, 3, 5), (3, 5, 4)), dynamic=True),
-        Mistake("AR202", "a type that MatrixMultiply does not take", plain, good, ints),
+        Mistake("AR112", "batches that differ at run time", plain, ((2, 3, 5), (3, 5, 4)), dynamic=True),
+        Mistake("AR202", "a type that MatrixMultiply does not support", plain, good, ints),
         Mistake("AR203", "operands of different types", plain, good, mixed),
     )
 
@@ -164,12 +164,12 @@ OPS = (
         attrs=MatrixMultiplyAttrs,
         expand=expand,
         ref=ref,
-        doc="Products of the matrices that the last two dimensions hold, or (VECTOR) of the vectors that the "
-        "last one holds, whose dimension the output lacks. Both operands have as many batch dimensions "
-        "before these; their sizes are equal, or one is 1 and repeated. TRANSPOSE exchanges the last two "
-        "dimensions. Sums are float32, rounded once; sums over nothing are 0. int8 with dynamic ranges "
-        "multiplies codes, whose sums are exact in int32, and scales these. Integers of 32 and 64 bits, an "
-        "extension, have sums of their own type, which wrap.",
+        doc="Multiplies matrices, which are the last two dimensions of an operand, or vectors (VECTOR), "
+        "which are its last dimension; the output does not have the dimension of a vector. Both operands "
+        "have the same number of batch dimensions before these. Two batch dimensions are equal, or one is 1 "
+        "and broadcasts. TRANSPOSE exchanges the last two dimensions. Sums are float32, rounded once; empty "
+        "sums are 0. int8 with dynamic ranges multiplies codes, sums them exactly in int32, and scales the "
+        "sums. Integers of 32 and 64 bits, an extension, are summed in their own type and wrap.",
         cases=cases,
         mistakes=mistakes,
         onnx=("MatMul", "Gemm", "MatMulInteger", "QLinearMatMul"),
