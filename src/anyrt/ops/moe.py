@@ -1,4 +1,4 @@
-"""MoE: each token goes through the few experts that were selected for it, whose answers are added up.
+"""MoE, mixture of experts: the weighted sum of the results of each token's selected experts.
 
 layer = network.add_moe(tokens, experts, scores)
 layer.set_gated_weights(gate, up, down, MoEActType.SILU)
@@ -53,30 +53,30 @@ class MoEAttrs(Attrs):
     """Attributes of MoE."""
 
     activation_type: MoEActType = attr(
-        Kind.ENUM, "what the gate's sums go through", MoEActType.NONE, enum=MoEActType
+        Kind.ENUM, "the activation of the gate", MoEActType.NONE, enum=MoEActType
     )
     quantization_to_type: DataType | None = attr(
         Kind.ENUM,
-        "the type that products of gate and up are rounded to: FP8",
+        "the type that gate · up is quantized to: FP8",
         None,
         enum=DataType,
         optional=True,
     )
     quantization_block_shape: tuple[int, ...] | None = attr(
-        Kind.DIMS, "kept: TensorRT does not quantise dynamically here yet either", None
+        Kind.DIMS, "stored only: dynamic quantization is not supported, as in TensorRT", None
     )
     dyn_q_output_scale_type: DataType | None = attr(
         Kind.ENUM,
-        "kept: TensorRT does not quantise dynamically here yet either",
+        "stored only: dynamic quantization is not supported, as in TensorRT",
         None,
         enum=DataType,
         optional=True,
     )
     swiglu_param_limit: float = attr(
-        Kind.FLOAT, "gate is no larger, and up within it and its negative; an extension", INFINITE
+        Kind.FLOAT, "upper bound of gate, and of the magnitude of up; an extension", INFINITE
     )
     swiglu_param_alpha: float = attr(Kind.FLOAT, "factor of the gate inside its sigmoid; an extension", 1.0)
-    swiglu_param_beta: float = attr(Kind.FLOAT, "what is added to up; an extension", 0.0)
+    swiglu_param_beta: float = attr(Kind.FLOAT, "addend of up; an extension", 0.0)
 
 
 EXAMPLE = """\
@@ -92,10 +92,9 @@ layer.set_gated_weights(up, up, down, trt.MoEActType.SILU)"""
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Where the pairs of a token and an expert that was selected for it are computed: rows in blocks, each of
-    which one expert has.
+    """Where the pairs of a token and a selected expert are computed: rows in blocks, one expert per block.
 
-    expert: of each block. token: of each row. row: of each pair. count: of the rows of a block.
+    expert: of each block. token: of each row. row: of each pair. count: the number of rows in a block.
     """
 
     expert: Value
@@ -105,10 +104,9 @@ class Rows:
 
 
 def expand(layer: Layer[MoEAttrs]) -> tuple[Value, ...]:
-    """Pairs of tokens and experts are counted into blocks that have one expert each (`Scan`, `Scatter`), so
-    that three `Contract`s of all blocks, each with the weights that a `Gather` finds for it, compute what was
-    selected, and of every expert at most one block that is not full. Few pairs are not ordered: each has the
-    weights of its own."""
+    """`Scan` and `Scatter` sort the pairs of tokens and experts into blocks of one expert each. Three
+    `Contract`s compute all blocks, each with the weights that a `Gather` selects for it. So only selected
+    experts are computed, with at most one partial block each. Few pairs are not sorted: each is a block."""
     layer = _checked(layer)
     x, selected = layer.input(0), layer.input(EXPERTS)
     (batch, length, hidden), chosen, many = x.shape, selected.shape[2], layer.input(GATE).shape[0]
@@ -127,7 +125,7 @@ def expand(layer: Layer[MoEAttrs]) -> tuple[Value, ...]:
 
 
 def _rows(selected: Value, many: Dim, chosen: Dim) -> Rows:
-    """Pairs in blocks. One whose expert is not there has no row of its own, and reads any."""
+    """Pairs in blocks. A pair whose expert does not exist has no row of its own and reads any row."""
     (pairs,) = selected.shape
     count, pair = _block(pairs, many), iota((pairs,), 0, INT32)
     if count == 1:
@@ -150,8 +148,8 @@ def _rows(selected: Value, many: Dim, chosen: Dim) -> Rows:
 
 
 def _block(pairs: Dim, many: Dim) -> int:
-    """How many rows a block has: 1 where there are few pairs. 16 gain nothing on a processor, as weights come
-    from its caches, and leave more rows over."""
+    """The number of rows in a block: 1 for few pairs. 16 rows are no faster on a CPU, which reads weights
+    from its caches, and leave more rows unused."""
     if not isinstance(pairs, int) or not isinstance(many, int):
         return BLOCK
     return 1 if pairs <= BLOCK or pairs * 2 <= many else BLOCK
@@ -166,12 +164,12 @@ def _token(pair: Value, chosen: Dim) -> Value:
 
 
 def _lines(v: Value, at: Value) -> Value:
-    """Lines of a matrix at these positions."""
+    """The rows of a matrix at these positions."""
     return gather(v, expand_(reshape(at, (*at.shape, 1)), (*at.shape, v.shape[1])), 0)
 
 
 def _answers(layer: Layer[MoEAttrs], rows: Rows, lines: Value) -> Value:
-    """What experts make of lines, as float32."""
+    """The results of the experts for these rows, in float32."""
     (blocks,), (room, hidden) = rows.expert.shape, lines.shape
     x = reshape(lines, (blocks, rows.count, hidden))
     middle = _gated(layer.attrs, _projected(layer, rows, x, GATE), _projected(layer, rows, x, UP))
@@ -195,7 +193,7 @@ def _gated(attrs: MoEAttrs, gate: Value, up: Value) -> Value:
 
 
 def _projected(layer: Layer[MoEAttrs], rows: Rows, x: Value, which: int, step: Value | None = None) -> Value:
-    """Sums of products with an expert's weights, worth `step` each, and its bias."""
+    """Products with an expert's weights, scaled by `step`, plus its bias."""
     sums = contract("bmh,bhi->bmi", x, _own(layer.input(which), rows), FLOAT)
     if step is not None:
         sums = map_("mul", sums, step)
@@ -204,7 +202,7 @@ def _projected(layer: Layer[MoEAttrs], rows: Rows, x: Value, which: int, step: V
 
 
 def _own(v: Value, rows: Rows) -> Value:
-    """For each block what its expert has, of three axes."""
+    """The values of each block's expert, with three axes."""
     (blocks,), shape = rows.expert.shape, v.shape
     if not shape:
         return reshape(v, (1, 1, 1))
@@ -213,13 +211,13 @@ def _own(v: Value, rows: Rows) -> Value:
     return gather(matrices, expand_(reshape(rows.expert, (blocks, 1, 1)), (blocks, *rest)), 0)
 
 
-# ---- what is asked of operands ----------------------------------------------------------------------
+# ---- the checks of operands -------------------------------------------------------------------------
 
 
 def _checked(layer: Layer[MoEAttrs]) -> Layer[MoEAttrs]:
-    """The layer, for which there is an expert."""
+    """The layer, with the requirement of at least one expert."""
     _check_settings(layer)
-    do = "give the weights of one expert or more"
+    do = "pass the weights of at least one expert"
     many = layer.input(GATE).shape[0]
     rules = need(layer.name, 1, Relation.LE, many, "AR123", "no expert", "at least one", do)
     return replace(layer, inputs=(checked(layer.input(0), rules), *layer.inputs[1:]))
@@ -227,22 +225,22 @@ def _checked(layer: Layer[MoEAttrs]) -> Layer[MoEAttrs]:
 
 def _check_settings(layer: Layer[MoEAttrs]) -> None:
     attrs, names = layer.attrs, [x.name for x in OPERANDS]
-    for i, do in ((GATE, "call set_gated_weights"), (UP, "call it"), (DOWN, "call it")):
+    for i in (GATE, UP, DOWN):
         if layer.optional(i) is None:
-            raise GraphError("AR406", layer.name, f"no {names[i]}", "a tensor", do)
+            raise GraphError("AR406", layer.name, f"no {names[i]}", "a tensor", "call set_gated_weights")
     biases = [i for i in (GATE_BIAS, UP_BIAS, DOWN_BIAS) if layer.optional(i) is not None]
     if len(biases) not in (0, 3):
         got = f"{' and '.join(names[i] for i in biases)} alone"
         raise GraphError("AR406", layer.name, got, "all three biases or none", "call set_gated_biases")
     if attrs.dyn_q_output_scale_type is not None or attrs.quantization_block_shape is not None:
-        got, do = "dynamic quantisation", "call set_quantization_static, or leave it out"
+        got, do = "dynamic quantization", "call set_quantization_static, or remove it"
         raise NotSupportedError("AR901", layer.name, got, "a static scale, as in TensorRT", do)
     if attrs.quantization_to_type not in (None, FP8):
         got = f"quantization_to_type {short_name(attrs.quantization_to_type)}"
         raise DTypeError("AR206", layer.name, got, "fp8", "call set_quantization_static with it")
     scale = layer.optional(SCALE)
     if (scale is None) != (attrs.quantization_to_type is None):
-        got = "a type to quantise to and no scale" if scale is None else "a scale and no type to quantise to"
+        got = "a quantized type without a scale" if scale is None else "a scale without a quantized type"
         raise GraphError("AR406", layer.name, got, "both or none", "call set_quantization_static")
     if scale is not None:
         check_scale(layer.name, scale)
@@ -289,8 +287,8 @@ def _ref_rounded(middle: NDArray[np.float64], scale: float) -> NDArray[np.float6
 
 
 def cases() -> tuple[Case[MoEAttrs], ...]:
-    """Both activations, biases, limits, rounding to FP8; few pairs and many, experts twice, one, none and
-    such as are not there; every type; nothing."""
+    """Both activations, biases, limits, rounding to FP8; few and many pairs; repeated, single, no and
+    nonexistent experts; every type; no elements."""
     m, silu, ints = MoEAttrs, MoEActType.SILU, sorted(INTS, key=int)
     a, fp8 = m(silu), m(MoEActType.NONE, FP8)
     oss = m(silu, swiglu_param_limit=0.7, swiglu_param_alpha=1.702, swiglu_param_beta=1.0)
@@ -320,8 +318,8 @@ def _case(
     biases: bool = False, scale: tuple[int, ...] | None = None, dtype: DataType = FLOAT,
     index: DataType = INT32, plain: bool = False,
 ) -> Case[MoEAttrs]:  # fmt: skip
-    """`size`: batches, tokens, experts, experts of a token. `plain`: numbers whose products and sums are
-    exact in a half type; so is what is rounded to FP8, before it is."""
+    """`size`: batches, tokens, experts, experts per token. `plain`: numbers whose products and sums are exact
+    in a half type, also before the rounding to FP8."""
     (batch, tokens, many, chosen), hidden, inner = size, 7, 5
     if selected is None:
         selected = np.arange(batch * tokens * chosen).reshape(batch, tokens, chosen) ** 2 % 11 % many
@@ -345,7 +343,7 @@ def _plain(shape: tuple[int, ...]) -> NDArray[np.float64]:
 
 
 def mistakes() -> tuple[Mistake[MoEAttrs], ...]:
-    """What is missing, sizes, types, settings."""
+    """Missing operands, shapes, types, settings."""
     a, fp8, h, i = MoEAttrs(), MoEAttrs(quantization_to_type=FP8), DataType.HALF, INT32
     x, pairs, wide, long = (2, 9, 7), (2, 9, 2), (3, 7, 5), (3, 5, 7)
     small, big, kinds = (3, 5), (3, 7), (FLOAT, i, FLOAT)
@@ -355,36 +353,36 @@ def mistakes() -> tuple[Mistake[MoEAttrs], ...]:
         Mistake("AR406", "no weights", a, shapes[:3], kinds),
         Mistake("AR406", "no weights of fc_down", a, shapes[:5], kinds),
         Mistake("AR406", "one bias alone", a, (*shapes, small), kinds),
-        Mistake("AR406", "a scale and no type to quantise to", a, (*shapes, None, None, None, ()), kinds),
-        Mistake("AR406", "a type to quantise to and no scale", fp8, shapes, kinds),
-        Mistake("AR206", "a type to quantise to that is not fp8", replace(fp8, quantization_to_type=h),
+        Mistake("AR406", "a scale without a quantized type", a, (*shapes, None, None, None, ()), kinds),
+        Mistake("AR406", "a quantized type without a scale", fp8, shapes, kinds),
+        Mistake("AR206", "a quantized type that is not fp8", replace(fp8, quantization_to_type=h),
                 shapes, kinds),
-        Mistake("AR901", "dynamic quantisation", replace(a, dyn_q_output_scale_type=FLOAT), shapes, kinds),
-        Mistake("AR901", "blocks of dynamic quantisation", replace(a, quantization_block_shape=(1, 16)),
+        Mistake("AR901", "dynamic quantization", replace(a, dyn_q_output_scale_type=FLOAT), shapes, kinds),
+        Mistake("AR901", "blocks of dynamic quantization", replace(a, quantization_block_shape=(1, 16)),
                 shapes, kinds),
-        Mistake("AR123", "tokens of another rank than 3", a, ((18, 7), *shapes[1:]), kinds),
-        Mistake("AR123", "experts of other tokens", a, (x, (2, 8, 2), *shapes[2:]), kinds),
-        Mistake("AR123", "experts of other tokens at run time", a, (x, (2, 8, 2), *shapes[2:]), kinds,
+        Mistake("AR123", "tokens of a rank other than 3", a, ((18, 7), *shapes[1:]), kinds),
+        Mistake("AR123", "experts for a different number of tokens", a, (x, (2, 8, 2), *shapes[2:]), kinds),
+        Mistake("AR123", "experts for fewer tokens at run time", a, (x, (2, 8, 2), *shapes[2:]), kinds,
                 dynamic=True),
-        Mistake("AR123", "another count of scores than of experts", a, (x, pairs, (2, 9, 3), *shapes[3:]),
+        Mistake("AR123", "different numbers of scores and experts", a, (x, pairs, (2, 9, 3), *shapes[3:]),
                 kinds),
         Mistake("AR123", "weights of another hidden size", a, (*shapes[:3], (3, 6, 5), wide, long), kinds),
         Mistake("AR123", "weights of fc_down that are not (experts, inner, hidden)", a, (*shapes[:5], wide),
                 kinds),
-        Mistake("AR123", "weights of one expert, of two axes", a, (*shapes[:3], (7, 5), (7, 5), (5, 7)),
+        Mistake("AR123", "weights with two axes", a, (*shapes[:3], (7, 5), (7, 5), (5, 7)),
                 kinds),
-        Mistake("AR123", "biases of another size", a, (*shapes, small, small, small), kinds),
-        Mistake("AR123", "another count of scales than of experts", fp8, (*biased, (2,)), kinds),
+        Mistake("AR123", "biases of a different size", a, (*shapes, small, small, small), kinds),
+        Mistake("AR123", "different numbers of scales and experts", fp8, (*biased, (2,)), kinds),
         Mistake("AR123", "no expert", a, (*shapes[:3], (0, 7, 5), (0, 7, 5), (0, 5, 7)), kinds),
-        Mistake("AR202", "a type that MoE does not take", a, shapes, (i,)),
-        Mistake("AR202", "experts that are no integers", a, shapes, (FLOAT,)),
-        Mistake("AR203", "scores of another type than the tokens", a, shapes, (FLOAT, i, h, FLOAT)),
-        Mistake("AR203", "weights of another type than the tokens", a, shapes, (FLOAT, i, FLOAT, h)),
+        Mistake("AR202", "a type that MoE does not support", a, shapes, (i,)),
+        Mistake("AR202", "experts that are not integers", a, shapes, (FLOAT,)),
+        Mistake("AR203", "scores and tokens of different types", a, shapes, (FLOAT, i, h, FLOAT)),
+        Mistake("AR203", "weights and tokens of different types", a, shapes, (FLOAT, i, FLOAT, h)),
     )  # fmt: skip
 
 
 def _later(name: str, axes: str) -> Input:
-    """An operand that a method of the layer connects."""
+    """An operand that a setter of the layer connects."""
     return Input(name, FLOATS, required=False, same_as=0, axes=axes)
 
 
@@ -404,7 +402,7 @@ SETTERS = (
     Setter(
         "set_gated_weights",
         "Connect the experts' weights, gate and up of shape (experts, hidden, inner), down of (experts, "
-        "inner, hidden), and say what the gate's sums go through.",
+        "inner, hidden), and set the activation of the gate.",
         (*((x.name, x.name) for x in OPERANDS[GATE : DOWN + 1]), ("activation_type", "activation_type")),
     ),
     Setter(
@@ -414,14 +412,14 @@ SETTERS = (
     ),
     Setter(
         "set_quantization_static",
-        "Round the products of gate and up to FP8 in steps of a scale, which is one number or one for each "
-        "expert, before fc_down multiplies them.",
+        "Quantize gate · up to FP8 before fc_down multiplies it. The scale is one number, or one per expert.",
         (("fc_down_activation_scale", OPERANDS[SCALE].name), ("data_type", "quantization_to_type")),
         ("quantization_block_shape", "dyn_q_output_scale_type"),
     ),
     Setter(
         "set_quantization_dynamic_dbl_q",
-        "Kept: the build refuses dynamic quantisation here (AR901), which TensorRT has not yet either.",
+        "Stored only: the builder rejects dynamic quantization (AR901), which TensorRT does not support yet "
+        "either.",
         (
             ("fc_down_activation_dbl_q_scale", OPERANDS[SCALE].name),
             ("data_type", "quantization_to_type"),
@@ -436,16 +434,15 @@ SETTERS = (
     ),
 )
 DOC = (
-    "For each token (batch, position) the sum of what the experts answer that were selected for it, times "
-    "their scores: down(act(gate(x)) · up(x)), where gate, up and down are products with an expert's "
-    "weights, plus its biases, and act is x · sigmoid(x) (SILU) or nothing (NONE). An expert that is not "
-    "there, as of another device, adds nothing, as an extension; one that is selected twice counts twice. "
-    "Sums and what lies between are float32; gate · up is rounded to the tensors' type, or to FP8. Swiglu "
+    "For each token (batch, position), sums the results of the selected experts, times their scores: "
+    "down(act(gate(x)) · up(x)). gate, up and down multiply by an expert's weights and add its biases; act "
+    "is x · sigmoid(x) (SILU) or the identity (NONE). As an extension, an expert that does not exist, such "
+    "as one of another device, adds nothing. An expert that is selected twice counts twice. Sums and "
+    "intermediate values are float32; gate · up is rounded to the tensors' type, or to FP8. SwiGLU "
     "parameters, an extension: with g the smaller of gate and limit, g · sigmoid(alpha · g) · (clamp(up, "
-    "−limit, limit) + beta). Only what is selected is computed: p pairs of a token and an expert take p "
-    "rows of products, and up to 7 more for each expert, that belong to no pair; up to 8 pairs, and fewer "
-    "than half as many as there are experts, take only their own. Weights are read where they lie, once "
-    "for each 8 rows."
+    "−limit, limit) + beta). Only selected experts are computed: p pairs of a token and an expert take p "
+    "rows of products, plus up to 7 unused rows for each expert. With at most 8 pairs, or at most half as "
+    "many as experts, no rows are unused. Weights are read in place, once for each 8 rows."
 )
 OPS = (
     Op(

@@ -1,4 +1,4 @@
-"""NMS: of boxes that overlap, the best of each class.
+"""NMS: selects the best of overlapping boxes, for each class.
 
 add_nms(boxes, scores, max_output_boxes_per_class)   # (count, 3): batch, class, box; and count
 layer.set_input(3, iou_threshold); layer.set_input(4, score_threshold)
@@ -35,20 +35,20 @@ class NMSAttrs(Attrs):
     """Attributes of NMS."""
 
     bounding_box_format: BoundingBoxFormat = attr(
-        Kind.ENUM, "whether boxes are two corners, or a center and sizes", BoundingBoxFormat.CORNER_PAIRS,
+        Kind.ENUM, "format of a box: two corners, or centre and size", BoundingBoxFormat.CORNER_PAIRS,
         enum=BoundingBoxFormat,
     )  # fmt: skip
     topk_box_limit: int = attr(
-        Kind.INT, "how many boxes of an image, of all classes together, are looked at, the best ones", LIMIT
+        Kind.INT, "number of best scores of an image, over all classes, that are considered", LIMIT
     )
     indices_type: DataType = attr(
-        Kind.ENUM, "the type of the indices, int32 or int64", DataType.INT32, enum=DataType
+        Kind.ENUM, "the element type of the indices, int32 or int64", DataType.INT32, enum=DataType
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Sizes:
-    """Images, boxes of each, classes; and whether each class has boxes of its own."""
+    """Numbers of images, boxes per image and classes; `own`: whether each class has boxes of its own."""
 
     batch: Dim
     boxes: Dim
@@ -57,8 +57,8 @@ class _Sizes:
 
 
 def expanded(layer: Layer[NMSAttrs]) -> tuple[Value, ...]:
-    """Scores above the threshold are found, as `NonZero` does, and ranked; of their boxes some are
-    `Suppressed`; what is kept is found in the same way."""
+    """Scores above the threshold are selected, as by `NonZero`, and ranked. `Suppressed` marks the boxes to
+    keep, which are selected in the same way."""
     sizes = _judged(layer)
     scores, attrs = reshape(layer.input(1), (_volume(sizes),)), layer.attrs
     threshold = _number(layer, 4)
@@ -80,7 +80,7 @@ def expanded(layer: Layer[NMSAttrs]) -> tuple[Value, ...]:
 
 
 def _rows(name: str, mask: Value, most: Dim | None) -> tuple[tuple[Value, ...], Value]:
-    """The positions of True in a row, and how many there are."""
+    """The positions of True in a row, and their number."""
     rows, count = positions(name, mask, I, most)
     return (reshape(rows, rows.shape[1:]),), count
 
@@ -88,16 +88,16 @@ def _rows(name: str, mask: Value, most: Dim | None) -> tuple[tuple[Value, ...], 
 def _judged(layer: Layer[NMSAttrs]) -> _Sizes:
     boxes, scores, attrs = layer.input(0), layer.input(1), layer.attrs
     if attrs.indices_type not in INTS:
-        got, do = f"indices of {attrs.indices_type.name}", "set indices_type to one of these"
+        got, do = f"indices of {attrs.indices_type.name}", "set indices_type"
         raise DTypeError("AR202", layer.name, got, "INT32 or INT64", do)
     if attrs.topk_box_limit < 1:
-        got, do = f"topk_box_limit {attrs.topk_box_limit}", "ask for 1 box or more"
+        got, do = f"topk_box_limit {attrs.topk_box_limit}", "set it to 1 or more"
         raise ArgumentError("AR304", layer.name, got, "1 or more", do)
     return _Sizes(scores.shape[0], scores.shape[1], scores.shape[2], boxes.type.rank == 4)
 
 
 def _number(layer: Layer[NMSAttrs], k: int) -> Value:
-    """A threshold, 0 where it is not given."""
+    """A threshold, 0 if it is not connected."""
     operand = layer.inputs[k] if k < len(layer.inputs) else None
     return const(0.0, F) if operand is None else cast(operand, F)
 
@@ -107,14 +107,14 @@ def _volume(sizes: _Sizes) -> Dim:
 
 
 def _most(layer: Layer[NMSAttrs], sizes: _Sizes) -> Dim | None:
-    """How many may be kept, where that is known."""
+    """The maximum number of kept boxes, if it is known."""
     elements = known(layer.input(2))
     each = None if elements is None else elements.reshape(-1)[0]
     return product((sizes.batch, sizes.classes, max(each, 0))) if isinstance(each, int) else None
 
 
 def _order(scores: Value, some: Value, sizes: _Sizes, limit: int) -> Value:
-    """Where the candidates lie, image by image, the best first; of equal ones the first comes first."""
+    """The positions of the candidates: image by image, best score first, ties in their order."""
     values = cast(gather(scores, some, 0), F)
     (count,) = some.shape
     if sizes.batch == 1:
@@ -133,7 +133,7 @@ def _rest(at: Value, by: Dim) -> Value:
 
 
 def _size(dim: Dim) -> Value:
-    """A size as an int32 in a row of one; no less than 1, so that it divides."""
+    """A dimension as an int32 of shape (1,), at least 1, so that it can be a divisor."""
     return const([max(dim, 1)], I) if isinstance(dim, int) else cast(apply(Shape((dim,))), I)
 
 
@@ -144,7 +144,7 @@ def _group(at: Value, sizes: _Sizes) -> Value:
 
 
 def _corners(layer: Layer[NMSAttrs], at: Value, sizes: _Sizes) -> tuple[Value, ...]:
-    """The lower and the upper end of boxes along both axes, each read where a score has its place."""
+    """The lower and upper ends of the boxes along both axes, for scores at these positions."""
     operand = layer.input(0)
     own = sizes.classes if sizes.own and operand.shape[2] != 1 else 1
     boxes, places = (
@@ -163,7 +163,7 @@ def _corners(layer: Layer[NMSAttrs], at: Value, sizes: _Sizes) -> tuple[Value, .
 
 
 def _indices(at: Value, sizes: _Sizes) -> Value:
-    """Image, class and box of scores, side by side."""
+    """Image, class and box of scores, in three columns."""
     image = _divided(at, mul(sizes.boxes, sizes.classes))
     box = _rest(_divided(at, sizes.classes), sizes.boxes)
     (count,) = at.shape
@@ -174,7 +174,7 @@ def _indices(at: Value, sizes: _Sizes) -> Value:
 
 
 def ref(attrs: NMSAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
-    """Images one by one, their scores one by one, the best first."""
+    """Image by image, scores in descending order."""
     boxes, scores = arrays[0].astype(np.float64), arrays[1].astype(np.float64)
     kept = [
         (image, c, n)
@@ -186,7 +186,7 @@ def ref(attrs: NMSAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
 
 
 def _kept(attrs: NMSAttrs, boxes: Array, scores: Array, numbers: tuple[Array, ...]) -> list[tuple[int, int]]:
-    """Boxes and classes of an image that are kept."""
+    """The kept pairs of box and class of an image."""
     most, iou, least = (0.0 if x is ABSENT else float(x) for x in (*numbers, *(ABSENT,) * 2)[:3])
     real = scores.astype(np.float64)
     above = sorted(zip(*np.nonzero(real > least), strict=True), key=lambda at: -float(real[at]))
@@ -200,7 +200,7 @@ def _kept(attrs: NMSAttrs, boxes: Array, scores: Array, numbers: tuple[Array, ..
 
 
 def _box(attrs: NMSAttrs, boxes: Array, n: int, c: int) -> Array:
-    """Its ends, along both axes."""
+    """The ends of a box along both axes."""
     box = boxes[n] if boxes.ndim == 2 else boxes[n, min(c, boxes.shape[1] - 1)]
     return _ends(box, attrs.bounding_box_format)
 
@@ -219,7 +219,7 @@ def _overlap(a: Array, b: Array) -> float:
 
 
 def _boxes(shape: tuple[int, ...], seed: int = 0) -> Array:
-    """Boxes on a coarse grid, so that no ratio is near a threshold that is none of theirs."""
+    """Boxes on a coarse grid, so that no ratio is close to a threshold."""
     return np.random.default_rng(seed).integers(0, 12, (*shape, 4)).astype(np.float64)
 
 
@@ -243,7 +243,7 @@ def _case(
 
 
 def cases() -> tuple[Case[NMSAttrs], ...]:
-    """Every attribute and type; one image and several, boxes of all classes and of each."""
+    """Every attribute and type; one image and several; boxes for all classes and for each class."""
     tied = _case()
     flat = (tied.data[0], np.full((1, 40, 3), 0.5), *tied.data[2:])
     return (
@@ -264,17 +264,17 @@ def mistakes() -> tuple[Mistake[NMSAttrs], ...]:
     a, types = NMSAttrs(), (F, F, I)
     shapes: tuple[tuple[int, ...], ...] = ((1, 4, 4), (1, 4, 2), ())
     return (
-        Mistake("AR202", "boxes that are no floats", a, shapes, (I, F, I)),
-        Mistake("AR203", "scores of another type than the boxes", a, shapes, (F, DataType.HALF, I)),
-        Mistake("AR202", "a number of boxes that is no int32", a, shapes, (F, F, F)),
-        Mistake("AR202", "indices that are no integers", NMSAttrs(indices_type=F), shapes, types),
-        Mistake("AR304", "no box to look at", NMSAttrs(topk_box_limit=0), shapes, types),
-        Mistake("AR123", "boxes of another rank", a, ((4, 4), (1, 4, 2), ()), types),
+        Mistake("AR202", "boxes that are not floats", a, shapes, (I, F, I)),
+        Mistake("AR203", "scores and boxes of different types", a, shapes, (F, DataType.HALF, I)),
+        Mistake("AR202", "a maximum number of boxes that is not int32", a, shapes, (F, F, F)),
+        Mistake("AR202", "indices that are not integers", NMSAttrs(indices_type=F), shapes, types),
+        Mistake("AR304", "a topk_box_limit of 0", NMSAttrs(topk_box_limit=0), shapes, types),
+        Mistake("AR123", "boxes of rank 2", a, ((4, 4), (1, 4, 2), ()), types),
         Mistake("AR123", "boxes of five numbers", a, ((1, 4, 5), (1, 4, 2), ()), types),
-        Mistake("AR123", "scores of other boxes", a, ((1, 5, 4), (1, 4, 2), ()), types),
-        Mistake("AR123", "a list of numbers of boxes", a, ((1, 4, 4), (1, 4, 2), (1,)), types),
+        Mistake("AR123", "different numbers of scores and boxes", a, ((1, 5, 4), (1, 4, 2), ()), types),
+        Mistake("AR123", "a maximum number of boxes of rank 1", a, ((1, 4, 4), (1, 4, 2), (1,)), types),
         Mistake(
-            "AR123", "scores of other boxes at run time", a, ((1, 5, 4), (1, 4, 2), ()), types, dynamic=True
+            "AR123", "numbers that differ at run time", a, ((1, 5, 4), (1, 4, 2), ()), types, dynamic=True
         ),
     )
 
@@ -304,13 +304,14 @@ OPS = (
         attrs=NMSAttrs,
         expand=expanded,
         ref=ref,
-        doc="Non-maximum suppression: of each image and class the boxes whose score is above "
-        "`score_threshold`, but for those whose intersection over union with a better one that is kept is "
-        "above `iou_threshold`. A row for each: image, class and box, sorted by image, then by score, the "
-        "best first; of equal scores the first box, then the first class. Of each image the best "
-        "`topk_box_limit` scores are looked at, any number as an extension. How many rows there are is the "
-        "other output, and known when a run has ended; memory is kept for as many as there may be. Corners "
-        "may be in any order; thresholds are 0 where they are not given. Boxes are compared in float32.",
+        doc="Non-maximum suppression selects, for each image and class, the boxes with a score above "
+        "`score_threshold`, except boxes whose intersection over union with a better selected box is above "
+        "`iou_threshold`. The first output has one row per selected box: image, class and box, sorted by "
+        "image, then by descending score; equal scores are sorted by box, then by class. Only the best "
+        "`topk_box_limit` scores of each image are considered. As an extension, `topk_box_limit` may be any "
+        "positive number. The second output is the number of rows, which is known after an inference; the "
+        "memory holds the maximum. Corners may be in any order. Thresholds default to 0. Boxes are compared "
+        "in float32.",
         cases=cases,
         mistakes=mistakes,
         onnx=("NonMaxSuppression",),
