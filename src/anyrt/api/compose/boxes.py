@@ -1,7 +1,7 @@
-"""What regions of images give: samples between four neighbours, or the largest elements, in a grid of bins.
+"""Pooling of image regions in a grid of bins: bilinear samples, or the largest elements.
 
 y = sampled(layers, x, rois, images, Bins((7, 7), scale=0.25))
-Samples lie on a grid, so that what they make of an image is a product of matrices on both sides of it.
+Samples lie on a grid, so that sampling multiplies the image by a matrix on each side.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ LEAST = float(np.finfo(np.float32).min)
 
 @dataclass(frozen=True, slots=True)
 class Bins:
-    """Which bins regions have: a grid of rows and columns, with ratio × ratio samples each, 0 for one for
-    each element; scale: from corners of regions to elements; half: whether elements have their middles at
-    0.5, so that regions smaller than one stay as they are; maxima: in place of means."""
+    """The bins of a region: a grid of rows and columns with ratio × ratio samples each, or one per element if
+    ratio is 0. scale: from corners of regions to elements; half: element centres are at 0.5, so that regions
+    smaller than one element keep their size; maxima: instead of means."""
 
     grid: tuple[int, int]
     ratio: int = 0
@@ -35,10 +35,10 @@ class Bins:
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Where bins of regions read one axis: each position between two neighbours; (regions, bins, samples).
+    """Where the bins of regions read one axis: positions between two neighbours; (regions, bins, samples).
 
-    low: the first neighbour; share: that of the second one; there: whether it counts at all, inside whether
-    it lies on the axis; count: how many a bin has.
+    low: the first neighbour; share: the weight of the second one; there: whether the sample exists; inside:
+    whether it lies on the axis; count: the number of samples of a bin.
     """
 
     low: Tensor
@@ -55,7 +55,7 @@ def _samples(layers: Layers, start: Tensor, extent: Tensor, bins: int, ratio: in
     if ratio > 0:
         count = layers.constant(np.full((1, 1, 1), ratio), start.dtype)
         index = _counting(layers, ratio, 2, start.dtype)
-    else:  # a bin's own number; of these only those that may lie on the axis, which are half apart at least
+    else:  # a count per bin; only samples that may lie on the axis, which are at least half an element apart
         count = layers.unary(UnaryOperation.CEIL, each)
         apart = each / count.maximum(1.0)
         skipped = layers.unary(UnaryOperation.FLOOR, (begin + 1.0) / apart.maximum(1e-6) * -1.0 - 0.5)
@@ -74,18 +74,18 @@ def _counting(layers: Layers, size: Size, axis: int, dtype: DataType) -> Tensor:
 
 
 def number(layers: Layers, size: Size, dtype: DataType) -> Tensor:
-    """A size, of shape (1, 1, 1)."""
+    """A dimension, of shape (1, 1, 1)."""
     x = layers.constant([size], INT64) if isinstance(size, int) else size
     return x.cast(dtype).reshape((1, 1, 1))
 
 
 def _along(layers: Layers, size: Size, dtype: DataType) -> Tensor:
-    """0, 1, … of an axis, behind those of samples."""
+    """0, 1, … along an axis that follows those of samples."""
     return layers.counted(size).cast(dtype).reshape((1, 1, 1, -1))
 
 
 def _shares(layers: Layers, at: Samples, size: Size) -> Tensor:
-    """How much each element of the axis counts for each bin: (regions, bins, size)."""
+    """The weight of each element of the axis for each bin: (regions, bins, size)."""
     dtype = at.low.dtype
     here = _along(layers, size, dtype)
     low, share = at.low.unsqueeze(3), at.share.unsqueeze(3)
@@ -97,8 +97,8 @@ def _shares(layers: Layers, at: Samples, size: Size) -> Tensor:
 
 
 def _extremes(layers: Layers, at: Samples, size: Size) -> tuple[Tensor, Tensor]:
-    """The least and the largest weight that an element of the axis has for each bin, (regions, bins, size);
-    those of elements that no sample reads are ∞ and −∞."""
+    """The minimum and maximum weight of each element of the axis for each bin, (regions, bins, size); ∞ and
+    −∞ for elements that no sample reads."""
     dtype = at.low.dtype
     here, last = _along(layers, size, dtype), number(layers, size, dtype).reshape((1, 1, 1, 1)) - 1.0
     inside = at.inside.unsqueeze(3).cast(dtype)
@@ -116,8 +116,8 @@ def _extremes(layers: Layers, at: Samples, size: Size) -> tuple[Tensor, Tensor]:
 
 
 def sampled(layers: Layers, x: Tensor, rois: Tensor, images: Tensor, by: Bins) -> Tensor:
-    """Means, or maxima, of samples in each bin of regions, (regions, C, rows, columns); rois: two corners
-    (x, y) each, (regions, 4); images: which one each region is of, (regions)."""
+    """Means, or maxima, of samples in each bin of regions, (regions, C, rows, columns); rois: two corners (x,
+    y) each, (regions, 4); images: the image index of each region, (regions)."""
     rois = wide(rois)
     corners = [_column(layers, rois, k) * by.scale - 0.5 * by.half for k in range(4)]
     sizes = [length(x, 2), length(x, 3)]
@@ -139,7 +139,7 @@ def _column(layers: Layers, rois: Tensor, k: int) -> Tensor:
 
 
 def _chosen(layers: Layers, x: Tensor, images: Tensor) -> Tensor:
-    """The image of each region; where there is one alone, it broadcasts."""
+    """The image of each region; a single image broadcasts."""
     return x if x.sizes[0] == 1 else layers.gather(x, images, 0)
 
 
@@ -159,7 +159,7 @@ def _largest(layers: Layers, images: Tensor, at: list[Samples], sizes: list[Size
 
 def pooled(layers: Layers, x: Tensor, rois: Tensor, bins: Sequence[int], scale: float) -> Tensor:
     """The largest element of each bin of regions, (regions, C, *bins); rois: the image and two corners (x, y)
-    of each, (regions, 5), which times `scale` are rounded to whole numbers."""
+    of each, (regions, 5). Corners are multiplied by `scale` and rounded to integers."""
     rois = wide(rois)
     corners = [layers.unary(UnaryOperation.ROUND, _column(layers, rois, k) * scale) for k in range(1, 5)]
     y = _chosen(layers, x, _column(layers, rois, 0).cast(INT64).reshape((-1,)))

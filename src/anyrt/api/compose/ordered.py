@@ -1,4 +1,4 @@
-"""What the order of elements decides: the largest ones, where they lie, folds up to each; elements at places.
+"""Largest elements and their positions, cumulative folds, gather and scatter of elements.
 
 values, places = top(layers, x, TopKOperation.MAX, 5, axis=1)
 """
@@ -23,10 +23,10 @@ from anyrt.core.enums import (
 from anyrt.ops.topk import ALL, MOST
 
 D = DataType
-# Types that are ordered as others.
+# Types that are sorted as a wider type.
 ORDERED = {D.INT8: D.INT32, D.UINT8: D.INT32, D.INT16: D.INT32, D.UINT16: D.INT32, D.UINT32: D.INT64}
 SIGN = np.array(-(2**63), np.int64)
-# What stores do with what is there, by ONNX's words.
+# The reductions of a scatter, by their ONNX names.
 REDUCTIONS = {
     "none": ReduceOperation.NONE,
     "add": ReduceOperation.SUM,
@@ -37,7 +37,7 @@ REDUCTIONS = {
 
 
 def top(layers: Layers, x: Tensor, op: TopKOperation, k: Size, axis: int) -> list[Tensor]:
-    """The `k` largest or smallest elements along an axis in order, and where they are, int64."""
+    """The `k` largest or smallest elements along an axis in order, and their positions, int64."""
     if isinstance(k, int):
         return _known(layers, x, op, k, axis)
     layer = layers.add("add_topk", _ordered(x), op, 1, 1 << axis, INT64)
@@ -47,7 +47,7 @@ def top(layers: Layers, x: Tensor, op: TopKOperation, k: Size, axis: int) -> lis
 
 
 def _known(layers: Layers, x: Tensor, op: TopKOperation, k: int, axis: int) -> list[Tensor]:
-    """More than a layer chooses are the beginning of all of them, sorted."""
+    """If `k` is above the limit of the layer, the first `k` of all elements, sorted."""
     if k == 0:
         return [window(y, axis, 0, 0) for y in (x, layers.expand(layers.constant([0], INT64), x.shape()))]
     limit = ALL if k > MOST else k
@@ -57,12 +57,12 @@ def _known(layers: Layers, x: Tensor, op: TopKOperation, k: int, axis: int) -> l
 
 
 def best(layers: Layers, x: Tensor, op: TopKOperation, axis: int) -> Tensor:
-    """Where along an axis, whose size becomes 1, the largest or smallest element is; the first of equals."""
+    """The position of the largest or smallest element along an axis, which keeps size 1; ties: the first."""
     return layers.outputs(layers.add("add_topk", _ordered(x), op, 1, 1 << axis, INT64))[1]
 
 
 def _ordered(x: Tensor) -> Tensor:
-    """Elements of a type that is sorted, in the order of `x`."""
+    """`x` in a type that can be sorted, with the same order."""
     if x.dtype is D.UINT64:
         return _flipped(x.cast(INT64))
     return x.cast(ORDERED.get(x.dtype, x.dtype))
@@ -73,7 +73,7 @@ def _restored(x: Tensor, dtype: DataType) -> Tensor:
 
 
 def _flipped(x: Tensor) -> Tensor:
-    """Numbers with the other sign bit, which orders those without a sign."""
+    """Numbers with the sign bit inverted, which orders unsigned numbers."""
     return x.layers.binary(ElementWiseOperation.BIT_XOR, x, x.layers.constant(SIGN))
 
 
@@ -85,14 +85,14 @@ def cumulative(
     exclusive: bool = False,
     reverse: bool = False,
 ) -> Tensor:
-    """Of each element the fold of all up to it, without itself if `exclusive`. Bytes count as integers."""
+    """The fold of all elements up to each one, without itself if `exclusive`. Bytes are folded as int32."""
     wide = D.INT32 if x.dtype in (D.INT8, D.UINT8) else x.dtype
     at = layers.constant(axis, D.INT32)
     return layers.layer("add_cumulative", x.cast(wide), at, op, exclusive, reverse).cast(x.dtype)
 
 
 def gather_elements(layers: Layers, x: Tensor, at: Tensor, axis: int) -> Tensor:
-    """An element for each index along an axis."""
+    """One element for each index along an axis."""
     return layers.layer("add_gather_v2", x, at, GatherMode.ELEMENT, axis=axis)
 
 
@@ -104,8 +104,8 @@ def scatter(
     reduction: ReduceOperation = ReduceOperation.NONE,
     axis: int | None = None,
 ) -> Tensor:
-    """A copy with elements stored, or combined with what is there: where indices along `axis` say, or at
-    tuples of indices without one."""
+    """A copy with elements stored, or combined with the old ones: at indices along `axis`, or at index tuples
+    if `axis` is None."""
     if is_packed(x.dtype):  # elements that share bytes cannot be stored one by one
         wide = D.HALF if x.is_float else D.INT8
         return scatter(layers, x.cast(wide), at, updates.cast(wide), reduction, axis).cast(x.dtype)

@@ -1,9 +1,9 @@
-"""Loops and conditionals of the network, as importers write them.
+"""Loops and conditionals of the network, as importers build them.
 
-turns = Turns(node, count)
-total = turns.state(zero)
-turns.then(total, total + turns.each(rows))
-y = turns.last(total)
+loop = Iterations(node, count)
+total = loop.state(zero)
+loop.then(total, total + loop.each(rows))
+y = loop.last(total)
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from anyrt.core.enums import LoopOutput, TripLimit
 from anyrt.prims.const import Const
 
 
-class Turns:
-    """A loop; `length`: how many turns it has, where sizes say, else None."""
+class Iterations:
+    """A loop; `length`: its number of iterations if dimensions determine it, else None."""
 
     def __init__(self, layers: Layers, count: Tensor | None = None) -> None:
         self.layers = layers
@@ -35,7 +35,7 @@ class Turns:
         return self.layers.tensor(layer.get_output(0))
 
     def limit(self, count: Tensor) -> None:
-        """So many turns, none for a number below 0; `count`: one int64."""
+        """Limit the loop to `count` iterations, one int64; a negative count is 0."""
         self.length = count.reshape(()) if self.layers.symbols(count) is not None else None
         number = self.layers.ints(count)
         if self.length is not None and (number is None or number[0] < 0):
@@ -45,37 +45,37 @@ class Turns:
         )
 
     def go_on(self, state: Tensor) -> None:
-        """No turn any more as soon as a state, one bool, is false."""
+        """End the loop as soon as a state, one bool, is false."""
         self._add("add_trip_limit", state, TripLimit.WHILE)
         self.length = None
 
     def counter(self) -> Tensor:
-        """The number of the turn, from 0 on."""
-        turn = self.state(self.layers.constant(0, INT64))
-        self.then(turn, turn + 1)
-        return turn
+        """The index of the iteration, from 0 on."""
+        index = self.state(self.layers.constant(0, INT64))
+        self.then(index, index + 1)
+        return index
 
     def state(self, first: Tensor) -> Tensor:
-        """What turns pass on, as a turn gets it."""
+        """A value that iterations pass on, as an iteration reads it; `first`: its initial value."""
         layer = self._add("add_recurrence", first)
         state = self._tensor(layer)
         self._states[state] = layer
         return state
 
     def then(self, state: Tensor, following: Tensor) -> None:
-        """What the next turn gets for a state."""
+        """Set the value of a state for the next iteration."""
         self._states[state].set_input(1, following.it)
 
     def each(self, x: Tensor, axis: int = 0, backwards: bool = False) -> Tensor:
-        """The slice of a turn."""
+        """The slice of the current iteration."""
         return self._tensor(self._add("add_iterator", x, axis, backwards))
 
     def last(self, state: Tensor) -> Tensor:
-        """A state at the end."""
+        """The value of a state after the loop."""
         return self._tensor(self._add("add_loop_output", state, LoopOutput.LAST_VALUE))
 
     def all(self, x: Tensor, axis: int = 0, backwards: bool = False) -> Tensor:
-        """What all turns have made, along a new axis; `backwards`: the last turn's first."""
+        """The values of all iterations along a new axis; `backwards`: the last iteration first."""
         kind = LoopOutput.REVERSE if backwards else LoopOutput.CONCATENATE
         layer = self._add("add_loop_output", x, kind, axis)
         if self.length is not None:
@@ -84,7 +84,7 @@ class Turns:
 
 
 class Choice:
-    """One of two branches, as a bool says."""
+    """A conditional: a bool selects one of two branches."""
 
     def __init__(self, layers: Layers, flag: Tensor) -> None:
         self.layers = layers
@@ -94,8 +94,8 @@ class Choice:
         _border(layers, self.part, "set_condition", flag)
 
     def enter(self, tensor: ITensor) -> ITensor:
-        """A tensor from around, as both branches read it. Weights, and values that determine sizes, stay
-        unchanged."""
+        """A tensor from outside, as both branches read it. Weights and values that determine dimensions are
+        returned unchanged."""
         if tensor not in self._passed:
             x = self.layers.tensor(tensor)
             free = isinstance(self.layers.value(x).op, Const) or self.layers.symbols(x) is not None
@@ -105,15 +105,15 @@ class Choice:
         return self._passed[tensor]
 
     def leave(self, then: Tensor, otherwise: Tensor) -> Tensor:
-        """What one of the branches has made."""
+        """The result of the selected branch."""
         return self.layers.tensor(
             _border(self.layers, self.part, "add_output", then, otherwise).get_output(0)
         )
 
 
 def _border(layers: Layers, part: object, method: str, *operands: object) -> ILayer:
-    """A new layer at the border of a loop or conditional, named as the others of its node."""
+    """A new layer at the border of a loop or conditional, named like the others of its node."""
     layer = getattr(part, method)(*(x.it if isinstance(x, Tensor) else x for x in operands))
-    assert isinstance(layer, ILayer), f"{method} gave {layer!r}"
+    assert isinstance(layer, ILayer), f"{method} returned {layer!r}"
     layers.give_name(layer)
     return layer

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from anyrt.api.compose.regions import Choice, Turns
+from anyrt.api.compose.regions import Choice, Iterations
 from anyrt.api.compose.sizes import lengths
 from anyrt.api.compose.tensor import Tensor
 from anyrt.api.model.state import state_of
@@ -179,7 +179,7 @@ def _looped(
     node: Node, turns: Tensor | None, go: Tensor | None, states: Sequence[Tensor], trial: bool
 ) -> list[Argument]:
     """The loop as a loop of the network. `trial`: do not report problems, since there is an alternative."""
-    part = Turns(node)
+    part = Iterations(node)
     inner = [part.state(s) for s in states]
     results = node.body("body")([*_begin(node, part.counter()), *inner], trial=trial)
     again, nexts, collected = _results(node, results, len(states))
@@ -229,7 +229,7 @@ def _as_declared(node: Node, output: int, x: Tensor) -> Tensor:
     return x
 
 
-def _limit(node: Node, part: Turns, turns: Tensor | None, go: Tensor | None, again: Tensor) -> None:
+def _limit(node: Node, part: Iterations, turns: Tensor | None, go: Tensor | None, again: Tensor) -> None:
     """Add the trip limits of the loop."""
     goes = None if go is None else go.reshape(())
     if node.ints(again) == (1,):  # the condition before the first iteration is the only one
@@ -323,10 +323,10 @@ def _scanned(
         raise ShapeError(
             "AR123", node.where, f"slices of {sorted(sizes)}", "equal numbers of slices", "slice the inputs"
         )
-    part = Turns(node, along[0].size(axes[0]))
+    part = Iterations(node, along[0].size(axes[0]))
     every = part.length
     if count is not None:
-        part = Turns(node, count)
+        part = Iterations(node, count)
         part.length = every
     older = node.version < 9
     ways = node.attr("directions" if older else "scan_input_directions", (0,) * len(along))
@@ -353,7 +353,7 @@ def _scan_of_batches(node: Node) -> list[Argument]:
     states = len(inputs) - node.required("num_scan_inputs", 1)
     if lengths is not None and any(node.attr("directions", (0,))):
         raise node.unsupported("sequence_lens with a backward scan", "use opset 9")
-    outer = Turns(node, inputs[0].size(0))
+    outer = Iterations(node, inputs[0].size(0))
     entries = [outer.each(x) for x in inputs]
     count = None if lengths is None else outer.each(lengths)
     along = entries[states:]

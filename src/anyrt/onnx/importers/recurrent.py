@@ -12,7 +12,7 @@ from functools import partial
 from typing import TypeAlias
 
 from anyrt.api.compose.layers import HALVES
-from anyrt.api.compose.regions import Turns
+from anyrt.api.compose.regions import Iterations
 from anyrt.api.compose.tensor import Tensor
 from anyrt.core.enums import ActivationType, DataType
 from anyrt.core.errors import ArgumentError
@@ -141,7 +141,7 @@ def _recurrent(
 
 def _run(way: Way, cell: Cell, keeps_all: bool) -> tuple[Tensor | None, list[Tensor]]:
     """The outputs of all steps of a direction, (steps, batch, hidden), if requested, and its last states."""
-    node, turns = way.node, Turns(way.node, way.of_x.size(0))
+    node, turns = way.node, Iterations(way.node, way.of_x.size(0))
     inner = [turns.state(s) for s in way.states]
     results = list(cell(way, turns.each(way.of_x, 0, way.backwards), inner))
     y = results[0]

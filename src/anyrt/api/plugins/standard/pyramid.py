@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from anyrt.api.compose.regions import Turns
+from anyrt.api.compose.regions import Iterations
 from anyrt.api.compose.sizes import Size, larger, length, smaller, stack, volume, window
 from anyrt.api.compose.tensor import Tensor
 from anyrt.api.plugins.standard._part import FLOAT, INT64, Part
@@ -204,7 +204,7 @@ def _one_by_one(part: Part, maps: Sequence[Tensor], level: Tensor, lines: Sequen
     first, wide = _starts(part, level, maps)
     image = part.counted(images).unsqueeze(1, 2, 3) * length(x, 1)
     whole = part.concat([image + first, wide + first * 0, *(at.count.cast(INT64) for at in lines)], 3)
-    turns = Turns(part, whole.reshape([images * many, 4]).size(0))
+    turns = Iterations(part, whole.reshape([images * many, 4]).size(0))
     numbers = turns.each(whole.reshape([images * many, 4]))
     taps = []
     for k, at in enumerate(lines):
@@ -218,7 +218,7 @@ def _one_by_one(part: Part, maps: Sequence[Tensor], level: Tensor, lines: Sequen
     return turns.all(one.squeeze(0, 1)).reshape([images, many, channels, bins, bins])
 
 
-def _own(part: Part, turns: Turns, taps: Taps, samples: Tensor) -> Taps:
+def _own(part: Part, turns: Iterations, taps: Taps, samples: Tensor) -> Taps:
     """The taps of the region of the current iteration."""
     taps_of_turn = []
     for x in (taps.place, taps.share):
