@@ -111,7 +111,7 @@ def test_more_iterations_than_the_length_of_the_output_are_an_error(w, engine_of
     loop, _, new = prefix_sums(w, x, rows, w.scalar(count))
     engine = engine_of(w.net, w.collected(loop, new, 4))
     assert np.isfinite(engine.run(x=X, rows=ROWS, count=np.int32([4]))["y"]).all()
-    with pytest.raises(Exception, match=r"AR413.*got 5 turns, wanted at most 4"):
+    with pytest.raises(Exception, match=r"AR413.*got 5 iterations, wanted at most 4"):
         engine.run(x=X, rows=ROWS, count=np.int32([5]))
 
 
@@ -143,7 +143,7 @@ def test_a_loop_that_does_not_end_is_stopped_and_named(w, engine_of):
     loop, now = doubled(w, x, 100)
     loop.max_trips = 50
     engine = engine_of(w.net, w.last(loop, now))
-    with pytest.raises(Exception, match=r"AR412.*double.*got another turn after 50, wanted at most 50"):
+    with pytest.raises(Exception, match=r"AR412.*double.*got more than 50 iterations, wanted at most 50"):
         engine.run(x=np.zeros(4, np.float32))
     assert (engine.run(x=np.float32([50, 50, 0, 0]))["y"] == [50, 50, 0, 0]).all()
 
@@ -445,7 +445,7 @@ def test_branches_that_do_not_agree_are_reported(w, log):
     other = w.net.add_if_conditional()
     other.set_condition(flag)
     assert other.add_output(x, flat.get_output(0)).get_output(0).shape.rank == -1
-    assert "one rank, which no run decides; reshape one" in "\n".join(log.lines)
+    assert "one rank in both branches; reshape one" in "\n".join(log.lines)
 
 
 def test_outputs_of_one_name_and_line_are_different(w, engine_of):

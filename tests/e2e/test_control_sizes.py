@@ -227,7 +227,7 @@ def test_slices_whose_sizes_differ_between_iterations_are_not_concatenated(w, lo
     loop, row = of_iterator(w, w.net.add_input("rows", F, (5, 4, 6)))
     assert w.collected(loop, w.nonzero(row), 5).shape.rank == -1
     (line,) = [line for line in log.lines if "[AR123]" in line]
-    assert "sizes that data decide in each turn, wanted slices of one shape" in line
+    assert "with data-dependent dimensions, wanted slices of one shape" in line
 
 
 def test_a_recurrence_of_data_dependent_size_ends_the_inference_where_the_size_changes(w, engine_of):

@@ -1,4 +1,4 @@
-"""If: one of two parts of a network is computed, as a condition says; the other one costs nothing.
+"""If: a condition selects one of two branches of a network; only that branch is computed.
 
 conditional = network.add_if_conditional()
 conditional.set_condition(flag)
@@ -41,7 +41,7 @@ from anyrt.prims.chosen import Chosen
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """A tensor that is read inside, where it is `inner`."""
+    """A tensor that the branches read as `inner`."""
 
     inner: Value
     tensor: Value
@@ -49,26 +49,26 @@ class Passed:
 
 @dataclass(frozen=True, slots=True)
 class Either:
-    """An output: what it is if the condition is true, and if it is not."""
+    """An output: its value if the condition is true, and if it is false."""
 
     where: str
     then: Value
     otherwise: Value
 
     def room(self, inside: frozenset[Sym]) -> Shape:
-        """The sizes of what holds either, where data decide these sizes `inside`."""
+        """The shape that can hold either value; `inside`: the data-dependent dimensions of the branches."""
         shapes = (without_counts(v.shape, inside) for v in (self.then, self.otherwise))
         return tuple(a if a == b else maximum(a, b) for a, b in zip(*shapes, strict=True))
 
     def open(self, inside: frozenset[Sym]) -> tuple[int, ...]:
-        """The axes whose sizes follow from the branch that is chosen."""
+        """The axes whose dimensions depend on the selected branch."""
         pairs = enumerate(zip(self.then.shape, self.otherwise.shape, strict=True))
         return tuple(k for k, (a, b) in pairs if a != b or counts(a) & inside)
 
 
 @dataclass(frozen=True, slots=True)
 class Conditional:
-    """A choice as its layers say."""
+    """A conditional, as its layers describe it."""
 
     where: str
     condition: Value
@@ -77,7 +77,7 @@ class Conditional:
     name: str = ""
 
     def values(self, network: Network) -> Results:
-        """The outputs in the network around."""
+        """The outputs in the enclosing network."""
         tensors = {p.inner: p.tensor for p in self.passed}
         branches = [[x.then for x in self.outputs], [x.otherwise for x in self.outputs]]
         tells = telling([v for branch in branches for v in branch], network)
@@ -104,13 +104,13 @@ class Conditional:
         return Results(tuple(without_room(*end) for end in ends), tuple(before.values()))
 
     def _flag(self) -> int | None:
-        """The condition, where it is a constant or has one value for all sizes that profiles allow."""
+        """The condition, if it is constant or has one value for all shapes that the profiles permit."""
         elements = known(self.condition)
         low, high = (0, 1) if elements is None else bounds(elements.reshape(-1)[0])
         return int(low) if low == high else None
 
     def _results(self, branch: Sequence[Value], inside: frozenset[Sym]) -> list[Value]:
-        """What a branch makes: each output with room for both, and then its sizes along open axes."""
+        """A branch's results: outputs in the shape that holds both, then their dimensions on open axes."""
         results = list[Value]()
         for value, x in zip(branch, self.outputs, strict=True):
             results.append(with_room(value, x.room(inside)))
@@ -121,8 +121,8 @@ class Conditional:
 def _counted_before(
     branches: Sequence[Sequence[Value]], tells: Tells, tensors: Mapping[Value, Value]
 ) -> tuple[list[list[Value]], dict[Sym, Value]]:
-    """The branches, where numbers that nothing bounds are told before one is chosen, as memory is taken for
-    them then; and what tells these. Whatever they are made of is made of the tensors that are passed in."""
+    """The branches, and the values that compute dimensions without an upper bound. Memory is allocated before
+    a branch is selected, so these are computed before, from the tensors that are passed in."""
     early = {sym: value for sym, value in tells.items() if is_open(sym)}
     while missing := (mentioned(walk(early.values())) & tells.keys()) - early.keys():
         early |= {sym: tells[sym] for sym in missing}
@@ -134,23 +134,23 @@ def _counted_before(
 
 
 def _check_alike(x: Either) -> None:
-    """Both branches make one type, and one rank."""
+    """Check that both branches return the same type and rank."""
     a, b = x.then, x.otherwise
     if a.dtype is not b.dtype:
-        got = f"{short_name(a.dtype)} if true and {short_name(b.dtype)} if not"
-        raise DTypeError("AR203", x.where, got, "one type", "insert a cast")
+        got = f"{short_name(a.dtype)} if true and {short_name(b.dtype)} if false"
+        raise DTypeError("AR203", x.where, got, "one type in both branches", "insert a cast")
     if a.type.rank != b.type.rank:
-        got, wanted = f"{show(a.shape)} if true and {show(b.shape)} if not", "one rank, which no run decides"
-        do = "reshape one with add_shuffle, or fix its condition by constants or profiles"
+        got, wanted = f"{show(a.shape)} if true and {show(b.shape)} if false", "one rank in both branches"
+        do = "reshape one with add_shuffle, or make the condition constant"
         raise ShapeError("AR123", x.where, got, wanted, do)
 
 
 def _expand(layer: Layer[Any]) -> NoReturn:  # Any: attributes of any of them
-    raise AssertionError(f"{layer.name} means nothing without its conditional")
+    raise AssertionError(f"{layer.name} is expanded by its conditional")
 
 
 def _ref(attrs: Attrs, arrays: tuple[Array, ...]) -> NoReturn:
-    raise AssertionError(f"{attrs} means nothing without its conditional")
+    raise AssertionError(f"{attrs} have no reference outside their conditional")
 
 
 def _border(
@@ -184,7 +184,7 @@ OPS = (
         "IConditionLayer",
         Method("set_condition", ("condition",), example="conditional.set_condition(flag)"),
         (Input("condition", frozenset({DataType.BOOL})),),
-        "What the choice depends on: a bool of rank 0.",
+        "The condition that selects the branch: a bool of rank 0.",
         outputs=(),
     ),
     _border(
@@ -192,9 +192,9 @@ OPS = (
         "IIfConditionalInputLayer",
         Method("add_input", ("input",), example="layer = conditional.add_input(x)"),
         (Input("input", EVERY),),
-        "A tensor as the branches read it. What is made of it is computed in the branch that is chosen, and "
-        "in no other, but for numbers that decide sizes without an upper bound; these, and what is made of "
-        "other tensors alone, are computed before, whatever is chosen.",
+        "Passes a tensor to the branches. Layers that depend on it are computed only in the selected "
+        "branch. The exceptions are data-dependent dimensions without an upper bound and layers that depend "
+        "only on other tensors: these are computed before, whichever branch is selected.",
     ),
     _border(
         LayerType.CONDITIONAL_OUTPUT,
@@ -206,8 +206,8 @@ OPS = (
             label="Output",
         ),
         (Input("true_subgraph_output", EVERY), Input("false_subgraph_output", EVERY)),
-        "The first tensor if the condition is true, else the second one, of the same type and rank. Where "
-        "their sizes differ, or data decide one inside, the data decide that of the output, which is -1 "
-        "before a run.",
+        "Returns the first tensor if the condition is true, else the second one. Both have the same type "
+        "and rank. If their dimensions differ, or one is data-dependent inside a branch, the dimension of "
+        "the output is data-dependent: it is -1 before an inference.",
     ),
 )

@@ -1,8 +1,8 @@
-"""Loop: a part of the network that is computed again and again, on what it has made.
+"""Loop: a part of the network that is computed repeatedly, from the results of the iteration before.
 
 loop = network.add_loop()
 total = loop.add_recurrence(zero)
-each = loop.add_iterator(rows)                   # a row in each turn
+each = loop.add_iterator(rows)                   # one row per iteration
 total.set_input(1, network.add_elementwise(total.get_output(0), each.get_output(0), SUM).get_output(0))
 loop.add_trip_limit(count, TripLimit.COUNT)
 y = loop.add_loop_output(total.get_output(0), LoopOutput.LAST_VALUE).get_output(0)
@@ -45,13 +45,13 @@ from anyrt.prims.const import Param
 from anyrt.prims.count import Count
 from anyrt.prims.repeated import Repeated
 
-MAX_TRIPS = 1_000_000  # of a loop that no COUNT limits, unless its `max_trips` says otherwise
+MAX_TRIPS = 1_000_000  # default of `max_trips` for a loop without COUNT
 FLAG, COUNTER = DataType.BOOL, DataType.INT64
 
 
 @dataclass(frozen=True, slots=True)
 class Recurrence:
-    """What a layer passes from turn to turn: inside it is `inner`, `first` in the first turn."""
+    """A value that is passed from one iteration to the next: `inner` in the loop, initially `first`."""
 
     where: str
     inner: Value
@@ -59,11 +59,11 @@ class Recurrence:
     next: Value
 
     def of_one_shape(self) -> Recurrence:
-        """The same, whose next value has the first one's shape, where that may be."""
+        """The recurrence, with its next value checked to have the shape of the first one."""
         first, following = self.first.type, self.next.type
         if first == following:
             return self
-        got, wanted = f"{following} for the next turn", f"{first}, as in the first one"
+        got, wanted = f"{following} for the next iteration", f"{first}, as in the first one"
         do = "give both inputs of the recurrence the same shape and type"
         if (first.rank, first.dtype) != (following.rank, following.dtype):
             raise ShapeError("AR123", self.where, got, wanted, do)
@@ -75,7 +75,7 @@ class Recurrence:
 
 @dataclass(frozen=True, slots=True)
 class Iterated:
-    """A slice of a tensor for each turn, `inner`; `backwards`: the last one first."""
+    """A slice of a tensor for each iteration, `inner`; `backwards`: from the last slice to the first."""
 
     where: str
     inner: Value
@@ -86,8 +86,8 @@ class Iterated:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What leaves a loop: the last value, or those of all turns along a new `axis` of size `length`, which
-    is None for as many as there were turns. `tells`: what tells the length."""
+    """An output: the last value, or the values of all iterations along a new `axis`. Its size is `length`, or
+    the number of iterations if that is None. `tells`: the values that compute the length."""
 
     where: str
     value: Value
@@ -99,8 +99,8 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A loop as its layers say: it ends after `count` turns, or when `condition`, which is judged before each
-    of them, is false."""
+    """A loop, as its layers describe it. It ends after `count` iterations, or when `condition`, which is
+    evaluated before each iteration, is false."""
 
     where: str
     count: Value | None
@@ -112,7 +112,7 @@ class Loop:
     name: str = ""
 
     def values(self, network: Network) -> Results:
-        """The outputs in the network around."""
+        """The outputs in the enclosing network."""
         self._check()
         return replace(self, recurrences=[r.of_one_shape() for r in self.recurrences])._values(network)
 
@@ -151,8 +151,8 @@ class Loop:
         return Results(turn.joined(values), (*before.values(), *late.values()))
 
     def _measured(self, network: Network) -> tuple[Loop, tuple[Value, ...]]:
-        """The loop for as many turns as it has, which then are a size. A condition says how many only turn by
-        turn: a first loop without these outputs counts them."""
+        """The loop with its number of iterations as a dimension. If a condition limits it, a first loop
+        without these outputs counts the iterations."""
         size, (turns, tells) = open_count(f"{self.name or self.where}: turns"), self._turns(network)
         trips = apply(Count(size), turns)
         outputs = [
@@ -161,9 +161,9 @@ class Loop:
         return replace(self, count=trips, condition=None, outputs=outputs), (trips, *tells)
 
     def _turns(self, network: Network) -> tuple[Value, tuple[Value, ...]]:
-        """How many turns there are, and what tells sizes that this needs."""
+        """The number of iterations, and the values that compute the dimensions for it."""
         if self.condition is None:
-            assert self.count is not None, "a loop without limits was refused"
+            assert self.count is not None, "a loop without limits was rejected"
             count = cast(self.count, COUNTER)
             return map_("max", count, scalar(0, count)), ()
         turn = param("\0turns", (), COUNTER)
@@ -173,7 +173,7 @@ class Loop:
         return results.values[0], results.tells
 
     def _turn(self, counter: Value, network: Network) -> _Turn:
-        """What a turn computes from the states."""
+        """The values that an iteration computes from the states."""
         slices = {x.inner: _slice(x, counter, self._certain()) for x in self.iterated}
         roots = [*(r.next for r in self.recurrences), *(x.value for x in self.outputs), *self._conditions()]
         tells = telling(roots, network)
@@ -185,7 +185,7 @@ class Loop:
         return _Turn(done, tells, outputs, [_open_axes(x, inside) for x in outputs], inside)
 
     def _certain(self) -> Dim | None:
-        """How many turns there are at most, where sizes say."""
+        """The maximum number of iterations, if dimensions determine it."""
         elements = None if self.count is None else known(self.count)
         return None if elements is None else elements.reshape(-1)[0]
 
@@ -193,18 +193,18 @@ class Loop:
         return [] if self.condition is None else [self.condition]
 
     def _check(self) -> None:
-        """What the layers must have, and how they must agree."""
+        """Check that the loop has a limit, and a condition that is known before the iteration."""
         if self.count is None and self.condition is None:
             do = "add one with loop.add_trip_limit"
             raise GraphError("AR411", self.where, "no trip limit", "a COUNT, a WHILE, or both", do)
         if self.condition is not None:
             slices = [x.inner for x in self.iterated]
             if self.condition in depending([self.condition], slices) and slices:
-                got, do = "a condition made of an iterator", "compute it from recurrences"
-                raise GraphError("AR411", self.where, got, "one that is known before the turn", do)
+                got, do = "a condition that depends on an iterator", "compute it from recurrences"
+                raise GraphError("AR411", self.where, got, "one that is known before the iteration", do)
 
     def _goes_on(self, at: Mapping[Value, Value], turn: _Turn, which: str) -> tuple[Value, Tells]:
-        """Whether there is a turn on these states, and what tells sizes that this needs."""
+        """Whether these states start an iteration, and the values that compute the dimensions for it."""
         counter, *_ = at.values()
         asked, tells = self._asked(at, turn, which)
         limit = scalar(self.max_trips, counter) if self.count is None else cast(self.count, COUNTER)
@@ -212,7 +212,7 @@ class Loop:
         return asked[0] if len(asked) == 1 else map_("and", *asked), tells
 
     def _asked(self, at: Mapping[Value, Value], turn: _Turn, which: str) -> tuple[list[Value], Tells]:
-        """The condition on these states, and the sizes that it has then, which are others than in a turn."""
+        """The condition for these states, and its dimensions, which differ from those in the iteration."""
         if self.condition is None:
             return [], {}
         condition = turn.done[self.condition]
@@ -224,8 +224,8 @@ class Loop:
     def _judged(
         self, left: Sequence[_Left], last: Mapping[Value, Value], turn: _Turn
     ) -> tuple[list[Value], Tells]:
-        """The outputs, once it is known that the loop has ended, and that there was room for what it
-        concatenated; and what tells sizes that this needs."""
+        """The outputs, with assertions that the loop has ended and that concatenated values had space; and
+        the values that compute the dimensions for these."""
         trips = next(iter(last.values()))
         asked, tells = self._asked(last, turn, "last")
         rules = [*self._endless(asked), *(rule for x in left for rule in self._crowded(x, trips))]
@@ -238,21 +238,22 @@ class Loop:
 
     def _endless(self, asked: Sequence[Value]) -> Iterator[tuple[Assertion, Value]]:
         if self.count is None:
-            do = "raise the loop's max_trips, or change what its WHILE limit is made of"
-            rule = Assertion("AR412", self.where, "another turn after {}", f"at most {self.max_trips}", do)
+            do = "raise the loop's max_trips, or change its WHILE limit"
+            rule = Assertion("AR412", self.where, "more than {} iterations", f"at most {self.max_trips}", do)
             yield from ((rule, again) for again in asked)
 
     def _crowded(self, x: _Left, trips: Value) -> Iterator[tuple[Assertion, Value]]:
         if x.collects and self._certain() != x.of.length and x.of.length is not None:
-            do = "give the loop output a greater length"
-            rule = Assertion("AR413", x.of.where, "{} turns", f"at most {x.of.length!r}", do)
+            do = "increase the length of the loop output"
+            rule = Assertion("AR413", x.of.where, "{} iterations", f"at most {x.of.length!r}", do)
             yield rule, map_("lt", number(x.of.length, trips), trips)
 
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """What a turn computes: `done`, what values of the layers are on slices; `tells`: what tells sizes; what
-    leaves the loop, and along which axes data decide its size `inside`, in each turn anew."""
+    """An iteration's results. done: values of layers, computed on slices; tells: values that compute
+    dimensions; whole: outputs; open: their axes with dimensions that are data-dependent `inside` each
+    iteration."""
 
     done: Mapping[Value, Value]
     tells: Tells
@@ -262,15 +263,15 @@ class _Turn:
 
     @property
     def outputs(self) -> Iterator[Output]:
-        """What leaves the loop, of sizes that no turn decides: with room for the most elements, and behind it
-        how many there are."""
+        """The outputs in the same shape for every iteration: padded to the upper bounds, each followed by its
+        actual dimensions."""
         for x, axes in zip(self.whole, self.open, strict=True):
             room = with_room(x.value, without_counts(x.value.shape, self.inside))
             yield replace(x, value=room)
             yield from (replace(x, value=size_of(x.value.shape[axis])) for axis in axes)
 
     def joined(self, values: Sequence[Value]) -> tuple[Value, ...]:
-        """Each of `outputs` of its own sizes."""
+        """Each of `outputs` with its actual dimensions."""
         left, results = iter(values), list[Value]()
         for x, axes in zip(self.whole, self.open, strict=True):
             value = next(left)
@@ -279,19 +280,19 @@ class _Turn:
 
 
 def _open_axes(x: Output, inside: frozenset[Sym]) -> Sequence[int]:
-    """The axes whose sizes data decide in each turn: none of what is put side by side."""
+    """The axes with data-dependent dimensions in each iteration; concatenated values may have none."""
     axes = [k for k, d in enumerate(x.value.shape) if counts(d) & inside]
     if x.kind is LoopOutput.LAST_VALUE or not (axes or counts(x.length or 0) & inside):
         return axes
-    got = f"{x.value.type} in {x.length} turns, sizes that data decide in each turn"
-    do = "pad what a turn makes to a fixed size, or make one number of it"
+    got = f"{x.value.type} in {x.length} iterations, with data-dependent dimensions"
+    do = "pad the value to a fixed shape, or reduce it to one number"
     raise ShapeError("AR123", x.where, got, "slices of one shape, known before the loop", do)
 
 
 @dataclass(frozen=True, slots=True)
 class _Left:
-    """What leaves a loop: the value itself where it stays the same, or the last of a state, which the loop
-    has for its sake (`first` and `next`), or anyhow."""
+    """An output of a loop: an unchanging value, or the last value of a state. `first` and `next` define a
+    state that exists only for the output."""
 
     of: Output
     state: Value | None = None
@@ -300,7 +301,7 @@ class _Left:
 
     @staticmethod
     def of_output(x: Output, name: str, counter: Value, inside: Collection[Value]) -> _Left:
-        """For a value, which is a state, or made `inside` a turn, or neither; `name`: like no other's."""
+        """For a value that is a state, computed `inside` an iteration, or neither; `name`: a unique name."""
         value, shape = x.value, x.value.shape
         if x.kind is LoopOutput.LAST_VALUE:
             if isinstance(value.op, Param) or value not in inside:
@@ -320,17 +321,17 @@ class _Left:
 
     @property
     def collects(self) -> bool:
-        """Whether it has a place for each turn."""
+        """Whether it stores a value for each iteration."""
         return self.of.kind is not LoopOutput.LAST_VALUE
 
     def result(self, last: Mapping[Value, Value]) -> Value:
-        """What it is in the end."""
+        """Its value after the loop."""
         return tied(last.get(self.state or self.of.value, self.of.value), self.of.tells)
 
 
 def _slice(x: Iterated, counter: Value, turns: Dim | None) -> Value:
-    """The slice of a turn: never outside, as `Gather` stays inside. Of an empty tensor there is none, nor is
-    there a turn where there are as many `turns` as slices."""
+    """The slice of an iteration; `Gather` clamps the index. An empty tensor has no slice, and there is no
+    iteration if `turns` is the number of slices."""
     shape, at = x.tensor.shape, counter
     guarded = turns == shape[x.axis] and not always_le(1, shape[x.axis])
     if x.backwards:
@@ -346,7 +347,7 @@ class TripLimitAttrs(Attrs):
 
     kind: TripLimit = attr(
         Kind.ENUM,
-        "COUNT: so many turns, an int32 or int64; WHILE: as long as a bool, known before a turn, is true",
+        "COUNT: the number of iterations, int32 or int64; WHILE: a bool, known before each iteration",
         enum=TripLimit,
         read_only=True,
     )
@@ -356,7 +357,7 @@ class TripLimitAttrs(Attrs):
 class IteratorAttrs(Attrs):
     """Attributes of an iterator."""
 
-    axis: int = attr(Kind.INT, "the axis that it goes along, which slices do not have", 0)
+    axis: int = attr(Kind.INT, "the axis that is iterated over, which slices do not have", 0)
     reverse: bool = attr(Kind.BOOL, "from the last slice to the first", False)
 
 
@@ -366,19 +367,19 @@ class LoopOutputAttrs(Attrs):
 
     kind: LoopOutput = attr(
         Kind.ENUM,
-        "LAST_VALUE: the one at the end; CONCATENATE: those of all turns; REVERSE: the last one first",
+        "LAST_VALUE: the final value; CONCATENATE: the values of all iterations; REVERSE: these reversed",
         enum=LoopOutput,
         read_only=True,
     )
-    axis: int = attr(Kind.INT, "the new axis of what is concatenated", 0)
+    axis: int = attr(Kind.INT, "the new axis of concatenated values", 0)
 
 
 def _expand(layer: Layer[Any]) -> NoReturn:  # Any: attributes of any of them
-    raise AssertionError(f"{layer.name} means nothing without its loop")
+    raise AssertionError(f"{layer.name} is expanded by its loop")
 
 
 def _ref(attrs: Attrs, arrays: tuple[Array, ...]) -> NoReturn:
-    raise AssertionError(f"{attrs} means nothing without its loop")
+    raise AssertionError(f"{attrs} have no reference outside their loop")
 
 
 def _border(
@@ -416,9 +417,9 @@ OPS = (
         ),
         Attrs,
         (Input("initial_value", EVERY), Input("next_value", EVERY, required=False)),
-        "What a turn of the loop passes to the next one: the initial value in the first turn, afterwards the "
-        "second input, `set_input(1, ...)`, of the turn before. Both have one shape and type, which no turn "
-        "decides.",
+        "Passes a value from one iteration to the next. It is the initial value in the first iteration, and "
+        "afterwards the second input, `set_input(1, ...)`, of the iteration before. Both have the same type "
+        "and the same shape, which no iteration changes.",
     ),
     _border(
         LayerType.ITERATOR,
@@ -430,8 +431,8 @@ OPS = (
         ),
         IteratorAttrs,
         (Input("tensor", EVERY),),
-        "A slice of the tensor in each turn, one after the other; where there are more turns than slices, "
-        "the last one again.",
+        "Returns one slice of the tensor per iteration, in order. If there are more iterations than slices, "
+        "the last slice repeats.",
     ),
     _border(
         LayerType.TRIP_LIMIT,
@@ -442,9 +443,9 @@ OPS = (
         ),
         TripLimitAttrs,
         (Input("tensor", INTS | {DataType.BOOL}),),
-        "How long the loop goes on: for a number of turns, or as long as a condition holds, or both. A count "
-        "of 0 or below is no turn. A loop without COUNT is stopped after its `max_trips` turns, with the "
-        "error AR412.",
+        "Limits the loop: COUNT is the number of iterations, WHILE a condition that must hold, and a loop "
+        "may have both. With a count of 0 or less there is no iteration. A loop without COUNT stops after "
+        "`max_trips` iterations with the error AR412.",
         outputs=(),
     ),
     _border(
@@ -457,11 +458,11 @@ OPS = (
         ),
         LoopOutputAttrs,
         (Input("tensor", EVERY), Input("length", INTS, required=False, shape_values=True)),
-        "The only way out of a loop: the last value, or those of all turns along a new axis, whose size is "
-        "the second input, `set_input(1, ...)`. An extension: without it as many as there were turns. Places "
-        "of turns that there were not are 0. The last value of a recurrence is what the next turn would get, "
-        "in particular its initial value where there was no turn; that of anything else is 0 then. A last "
-        "value may be of a size that data decide in the turn, -1 before a run and 0 where there was no turn; "
-        "what is put side by side may not.",
+        "Returns a value of the loop: its last value, or its values of all iterations along a new axis. The "
+        "second input, `set_input(1, ...)`, is the size of that axis. As an extension, it may be omitted: "
+        "the size is then the number of iterations. Elements of iterations that did not run are 0. The last "
+        "value of a recurrence is its value for the next iteration; without any iteration, that is the "
+        "initial value. Every other last value is then 0. A last value may have a data-dependent dimension, "
+        "which is -1 before an inference and 0 without any iteration; concatenated values may not.",
     ),
 )
