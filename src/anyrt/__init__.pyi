@@ -373,7 +373,7 @@ class IConcatenationLayer(ILayer):
     def axis(self, value: int) -> None: ...
 
 class IConditionLayer(IIfConditionalBoundaryLayer):
-    """What the choice depends on: a bool of rank 0."""
+    """The condition that selects the branch: a bool of rank 0."""
 
 class IConstantLayer(ILayer):
     """Makes a tensor of weights, of any type except e8m0. 4-bit types are packed: the low 4 bits of a
@@ -691,68 +691,70 @@ class IEinsumLayer(ILayer):
     def equation(self, value: str) -> None: ...
 
 class IElementWiseLayer(ILayer):
-    """Applies a function to the elements of two tensors of the same type and rank; dimensions are equal,
-    or one of them is 1 and repeated. Integers wrap on overflow, their DIV truncates towards zero,
-    FLOOR_DIV rounds down, and both give 0 for a zero divisor; int8 stands for real numbers, so that
-    it saturates and rounds half to even (100 + 100 is 127, 5 / 2 is 2, 1 / 0 is 127). MAX and MIN
-    give NaN where either operand is NaN. float64 is computed in float64, where FLOOR_DIV rounds the
-    quotient first; float64 and integers other than int32 and int64 are an extension. So are the
-    operations that TensorRT has not: bits of integers (BIT_AND, BIT_OR, BIT_XOR), shifts, to the
-    right with the sign, by fewer bits than there are, else all are gone; and remainders, MOD with the
-    sign of the divisor, REMAINDER with that of the dividend, of integers 0 for a zero divisor.
+    """Applies a binary function to the elements of two tensors of the same type and rank. Two dimensions
+    are equal, or one of them is 1 and broadcasts. Integers wrap on overflow. Their DIV truncates
+    towards zero, FLOOR_DIV rounds down, and both return 0 for a zero divisor. int8 represents real
+    numbers: results saturate and round half to even (100 + 100 is 127, 5 / 2 is 2, 1 / 0 is 127). MAX
+    and MIN return NaN if either operand is NaN. float64 is computed in float64, where FLOOR_DIV
+    rounds the quotient first. float64 and integers other than int32 and int64 are extensions.
+    BIT_AND, BIT_OR, BIT_XOR, SHIFT_LEFT, SHIFT_RIGHT, MOD and REMAINDER are extensions. The first
+    three combine the bits of integers. SHIFT_RIGHT repeats the sign bit; a shift by a negative count,
+    or by the width or more, drops all bits. MOD is the remainder with the sign of the divisor,
+    REMAINDER with the sign of the dividend; both are 0 for a zero divisor of integers.
     """
     @property
     def op(self) -> ElementWiseOperation:
-        """the function"""
+        """the binary function"""
 
     @op.setter
     def op(self, value: ElementWiseOperation) -> None: ...
 
 class IFillLayer(ILayer):
     """Fills a tensor with a linear sequence or random numbers. LINSPACE: alpha, plus beta for each step
-    along an axis. RANDOM_UNIFORM: alpha to beta, itself given only where a sum rounds to it.
-    RANDOM_NORMAL: of mean alpha and standard deviation beta, none farther than 6.7 of them. Random
-    numbers are those of Squares (B. Widynski, arXiv:2004.06278), a hash of each element's position
-    with a key made of the seed: every run gives the same, and so does every processor, but for the
-    rounding of normal ones. Layers have seeds of their own, made of their names, unless `seed` is
-    set, which is an extension. Input 0 gives the sizes, inputs 1 and 2, both or neither, alpha and
-    beta; the output then has their type. Without input 2 there is one step, so that LINSPACE has at
-    most one axis. LINSPACE makes any float, int32 or int64, which wraps, the others any float.
-    bfloat16, float16 of LINSPACE, and its float64, int16, uint16, uint32 and uint64 are extensions.
+    along an axis. RANDOM_UNIFORM: uniform numbers from alpha to beta; beta itself occurs only if a
+    sum rounds to it. RANDOM_NORMAL: normal numbers with mean alpha and standard deviation beta, at
+    most 6.7 standard deviations from the mean. Random numbers come from Squares (B. Widynski,
+    arXiv:2004.06278), a hash of each element's position and a key that is derived from the seed.
+    Every inference returns the same numbers on every processor, except for the rounding of normal
+    numbers. The default seed is a hash of the layer's name. Setting `seed` is an extension. Input 0
+    is the shape. Inputs 1 and 2 are alpha and beta; connect both or neither. If they are connected,
+    the output has their type. Without input 2 there is one step, so that LINSPACE has at most one
+    axis. LINSPACE supports floats, int32 and int64, which wraps; random numbers are floats. bfloat16
+    is an extension, as are float16, float64, int16, uint16, uint32 and uint64 of LINSPACE.
     """
     @property
     def shape(self) -> Dims:
-        """the sizes of the output"""
+        """the shape of the output"""
 
     @shape.setter
     def shape(self, value: Dims | Sequence[int]) -> None: ...
     @property
     def operation(self) -> FillOperation:
-        """what it is filled with"""
+        """a linear sequence, or uniform or normal random numbers"""
 
     @operation.setter
     def operation(self, value: FillOperation) -> None: ...
     @property
     def alpha(self) -> float:
-        """the first number, the least, or the mean"""
+        """first value, minimum, or mean"""
 
     @alpha.setter
     def alpha(self, value: float) -> None: ...
     @property
     def beta(self) -> float:
-        """the step, the least that is too large, or the standard deviation"""
+        """step, upper bound (exclusive), or standard deviation"""
 
     @beta.setter
     def beta(self, value: float) -> None: ...
     @property
     def to_type(self) -> DataType:
-        """the type of the output"""
+        """the element type of the output"""
 
     @to_type.setter
     def to_type(self, value: DataType) -> None: ...
     @property
     def seed(self) -> int:
-        """where random numbers begin; unset: a number made of the layer's name"""
+        """seed of the random numbers; unset: a hash of the layer's name"""
 
     @seed.setter
     def seed(self, value: int) -> None: ...
@@ -760,43 +762,44 @@ class IFillLayer(ILayer):
         """True when alpha or beta was assigned as an int."""
 
 class IGatherLayer(ILayer):
-    """Gathers elements of the input at indices. DEFAULT: the axis becomes those of the indices. ELEMENT:
-    the output has the shape of the indices, each of which counts along the axis. ND: the last axis of
-    the indices has one index for each axis of the input, from the first on that is not shared.
-    Negative indices count from the end, also where sizes are dynamic; what is read outside is 0, also
-    along an axis without elements. int64 indices are not narrowed; uint8 and 4-bit floats are an
-    extension.
+    """Reads elements of the input at indices. DEFAULT: the axes of the indices replace `axis`. ELEMENT:
+    the output has the shape of the indices, and each index selects an element along `axis`. ND: the
+    last axis of the indices holds one index per axis of the input, from the first axis on that is not
+    shared. Negative indices count from the end, also along dynamic dimensions. An index out of range
+    yields 0, also along an empty axis. int64 indices are not narrowed. uint8 and 4-bit floats are
+    extensions.
     """
     @property
     def mode(self) -> GatherMode:
-        """DEFAULT: slices; ELEMENT: an element for each index; ND: tuples of positions"""
+        """DEFAULT: slices along one axis; ELEMENT: one element per index; ND: slices at index tuples"""
 
     @mode.setter
     def mode(self, value: GatherMode) -> None: ...
     @property
     def axis(self) -> int:
-        """the axis that indices count along; ND does not read it"""
+        """the axis that is indexed; ND ignores it"""
 
     @axis.setter
     def axis(self, value: int) -> None: ...
     @property
     def num_elementwise_dims(self) -> int:
-        """leading axes that input and indices share: 0 or 1 for DEFAULT, any for ND"""
+        """number of leading axes that input and indices share: 0 or 1 for DEFAULT, any for ND"""
 
     @num_elementwise_dims.setter
     def num_elementwise_dims(self, value: int) -> None: ...
 
 class IGridSampleLayer(ILayer):
-    """The image at the positions of the grid, which has x and y, and z for volumes, for each element of
-    the output: -1 to 1 are the outer edges, or the centres, of the outermost elements. NEAREST is the
-    nearest element, the even one of two; LINEAR takes 2, and CUBIC 4 along each axis, with weights of
-    -0.75. Outside are zeros (FILL), the outermost elements (CLAMP), or mirror images (REFLECT), with
-    edges where the grid has them. A position that is NaN lies outside, below. Nothing is read outside
-    the image. Volumes are an extension.
+    """Samples the image at the positions of the grid. The grid holds x and y, and z for volumes, for
+    each output element; -1 and 1 are the outer edges of the outermost elements, or their centres with
+    `align_corners`. NEAREST reads the nearest element, the even one of two; LINEAR reads 2 elements
+    along each axis, and CUBIC 4, with the coefficient -0.75. Outside the image are zeros (FILL), the
+    outermost elements (CLAMP), or mirror images (REFLECT), which are mirrored at the positions -1 and
+    1. A NaN position lies outside, below the lower end. The kernel reads nothing outside the image.
+    Volumes are an extension.
     """
     @property
     def interpolation_mode(self) -> InterpolationMode:
-        """how to interpolate"""
+        """the interpolation: NEAREST, LINEAR or CUBIC"""
 
     @interpolation_mode.setter
     def interpolation_mode(self, value: InterpolationMode) -> None: ...
@@ -808,35 +811,35 @@ class IGridSampleLayer(ILayer):
     def align_corners(self, value: bool_) -> None: ...
     @property
     def sample_mode(self) -> SampleMode:
-        """what is read outside: 0, the nearest element, or a mirror image"""
+        """outside the image: 0, the nearest element, or a mirror image"""
 
     @sample_mode.setter
     def sample_mode(self, value: SampleMode) -> None: ...
 
 class IIdentityLayer(ILayer):
-    """Copies the input. In weakly typed networks set_output_type makes it a conversion, by the rules of
-    Cast.
+    """Copies the input. In weakly typed networks, `set_output_type` makes it a conversion, with the
+    rules of Cast.
     """
 
 class IIfConditionalInputLayer(IIfConditionalBoundaryLayer):
-    """A tensor as the branches read it. What is made of it is computed in the branch that is chosen, and
-    in no other, but for numbers that decide sizes without an upper bound; these, and what is made of
-    other tensors alone, are computed before, whatever is chosen.
+    """Passes a tensor to the branches. Layers that depend on it are computed only in the selected
+    branch. The exceptions are data-dependent dimensions without an upper bound and layers that depend
+    only on other tensors: these are computed before, whichever branch is selected.
     """
 
 class IIfConditionalOutputLayer(IIfConditionalBoundaryLayer):
-    """The first tensor if the condition is true, else the second one, of the same type and rank. Where
-    their sizes differ, or data decide one inside, the data decide that of the output, which is -1
-    before a run.
+    """Returns the first tensor if the condition is true, else the second one. Both have the same type
+    and rank. If their dimensions differ, or one is data-dependent inside a branch, the dimension of
+    the output is data-dependent: it is -1 before an inference.
     """
 
 class IIteratorLayer(ILoopBoundaryLayer):
-    """A slice of the tensor in each turn, one after the other; where there are more turns than slices,
-    the last one again.
+    """Returns one slice of the tensor per iteration, in order. If there are more iterations than slices,
+    the last slice repeats.
     """
     @property
     def axis(self) -> int:
-        """the axis that it goes along, which slices do not have"""
+        """the axis that is iterated over, which slices do not have"""
 
     @axis.setter
     def axis(self, value: int) -> None: ...
@@ -848,21 +851,21 @@ class IIteratorLayer(ILoopBoundaryLayer):
     def reverse(self, value: bool_) -> None: ...
 
 class IKVCacheUpdateLayer(ILayer):
-    """The cache, with token t of each batch at position write_indices + t. The cache is an input of the
-    network, its number of positions is static, and the output is an output of the network, which is
-    bound to the cache's memory. Other layers read the cache as it was before the run, from a copy.
-    Indices that are known before a run must leave room for all tokens; so must others, or the run is
-    refused before anything is written. Nothing but the tokens is written.
+    """Writes token t of each batch to position write_indices + t of the cache. The cache is an input of
+    the network with a static number of positions. The output is an output of the network, which is
+    bound to the cache's memory. Other layers read a copy of the cache from before the inference. All
+    tokens must fit into the cache: the builder checks indices that it knows, and the inference checks
+    the others before it writes anything (AR131). No other positions are written.
     """
     @property
     def cache_mode(self) -> KVCacheMode:
-        """LINEAR: positions follow one another"""
+        """LINEAR: consecutive positions"""
 
     @cache_mode.setter
     def cache_mode(self, value: KVCacheMode) -> None: ...
     @property
     def update_form(self) -> AttentionIOForm:
-        """the update is (batch, heads, tokens, size), or has tokens of all batches, (tokens, heads, size)"""
+        """PADDED_BHND: an update (batch, heads, tokens, size); PACKED_NHD: (tokens, heads, size)"""
 
     @update_form.setter
     def update_form(self, value: AttentionIOForm) -> None: ...
@@ -872,19 +875,19 @@ class IKVCacheUpdateLayer(ILayer):
     def update_lengths(self, value: ITensor) -> None: ...
 
 class ILRNLayer(ILayer):
-    """x / (k + alpha / window · Σ x²)^beta, with the sum over the (window − 1) / 2 channels before and
-    after, as far as there are some; channels are the third axis from the end. Computed in float32.
-    bfloat16 is an extension.
+    """x / (k + alpha / window · Σ x²)^beta, where the sum covers the channel and up to (window − 1) / 2
+    channels on each side. Channels are the third axis from the end. Computed in float32. bfloat16 is
+    an extension.
     """
     @property
     def window_size(self) -> int:
-        """channels that are added up around each one, itself included; odd, 1 to 15"""
+        """number of channels in a window, centred on each channel; odd, 1 to 15"""
 
     @window_size.setter
     def window_size(self, value: int) -> None: ...
     @property
     def alpha(self) -> float:
-        """factor of the mean square, −1e20 to 1e20"""
+        """factor of the mean square, -1e20 to 1e20"""
 
     @alpha.setter
     def alpha(self, value: float) -> None: ...
@@ -896,90 +899,90 @@ class ILRNLayer(ILayer):
     def beta(self, value: float) -> None: ...
     @property
     def k(self) -> float:
-        """added to the mean square, 1e-5 to 1e10"""
+        """constant that is added to the mean square, 1e-5 to 1e10"""
 
     @k.setter
     def k(self, value: float) -> None: ...
 
 class ILoopOutputLayer(ILoopBoundaryLayer):
-    """The only way out of a loop: the last value, or those of all turns along a new axis, whose size is
-    the second input, `set_input(1, ...)`. An extension: without it as many as there were turns.
-    Places of turns that there were not are 0. The last value of a recurrence is what the next turn
-    would get, in particular its initial value where there was no turn; that of anything else is 0
-    then. A last value may be of a size that data decide in the turn, -1 before a run and 0 where
-    there was no turn; what is put side by side may not.
+    """Returns a value of the loop: its last value, or its values of all iterations along a new axis. The
+    second input, `set_input(1, ...)`, is the size of that axis. As an extension, it may be omitted:
+    the size is then the number of iterations. Elements of iterations that did not run are 0. The last
+    value of a recurrence is its value for the next iteration; without any iteration, that is the
+    initial value. Every other last value is then 0. A last value may have a data-dependent dimension,
+    which is -1 before an inference and 0 without any iteration; concatenated values may not.
     """
     @property
     def kind(self) -> LoopOutput:
-        """LAST_VALUE: the one at the end; CONCATENATE: those of all turns; REVERSE: the last one first"""
+        """LAST_VALUE: the final value; CONCATENATE: the values of all iterations; REVERSE: these reversed"""
 
     @property
     def axis(self) -> int:
-        """the new axis of what is concatenated"""
+        """the new axis of concatenated values"""
 
     @axis.setter
     def axis(self, value: int) -> None: ...
 
 class IMatrixMultiplyLayer(ILayer):
-    """Products of the matrices that the last two dimensions hold, or (VECTOR) of the vectors that the
-    last one holds, whose dimension the output lacks. Both operands have as many batch dimensions
-    before these; their sizes are equal, or one is 1 and repeated. TRANSPOSE exchanges the last two
-    dimensions. Sums are float32, rounded once; sums over nothing are 0. int8 with dynamic ranges
-    multiplies codes, whose sums are exact in int32, and scales these. Integers of 32 and 64 bits, an
-    extension, have sums of their own type, which wrap.
+    """Multiplies matrices, which are the last two dimensions of an operand, or vectors (VECTOR), which
+    are its last dimension; the output does not have the dimension of a vector. Both operands have the
+    same number of batch dimensions before these. Two batch dimensions are equal, or one is 1 and
+    broadcasts. TRANSPOSE exchanges the last two dimensions. Sums are float32, rounded once; empty
+    sums are 0. int8 with dynamic ranges multiplies codes, sums them exactly in int32, and scales the
+    sums. Integers of 32 and 64 bits, an extension, are summed in their own type and wrap.
     """
     @property
     def op0(self) -> MatrixOperation:
-        """how input0 is read"""
+        """input0: a matrix, transposed, or a vector"""
 
     @op0.setter
     def op0(self, value: MatrixOperation) -> None: ...
     @property
     def op1(self) -> MatrixOperation:
-        """how input1 is read"""
+        """input1: a matrix, transposed, or a vector"""
 
     @op1.setter
     def op1(self, value: MatrixOperation) -> None: ...
 
 class IMoELayer(ILayer):
-    """For each token (batch, position) the sum of what the experts answer that were selected for it,
-    times their scores: down(act(gate(x)) · up(x)), where gate, up and down are products with an
-    expert's weights, plus its biases, and act is x · sigmoid(x) (SILU) or nothing (NONE). An expert
-    that is not there, as of another device, adds nothing, as an extension; one that is selected twice
-    counts twice. Sums and what lies between are float32; gate · up is rounded to the tensors' type,
-    or to FP8. Swiglu parameters, an extension: with g the smaller of gate and limit, g ·
-    sigmoid(alpha · g) · (clamp(up, −limit, limit) + beta). Only what is selected is computed: p pairs
-    of a token and an expert take p rows of products, and up to 7 more for each expert, that belong to
-    no pair; up to 8 pairs, and fewer than half as many as there are experts, take only their own.
-    Weights are read where they lie, once for each 8 rows.
+    """For each token (batch, position), sums the results of the selected experts, times their scores:
+    down(act(gate(x)) · up(x)). gate, up and down multiply by an expert's weights and add its biases;
+    act is x · sigmoid(x) (SILU) or the identity (NONE). As an extension, an expert that does not
+    exist, such as one of another device, adds nothing. An expert that is selected twice counts twice.
+    Sums and intermediate values are float32; gate · up is rounded to the tensors' type, or to FP8.
+    SwiGLU parameters, an extension: with g the smaller of gate and limit, g · sigmoid(alpha · g) ·
+    (clamp(up, −limit, limit) + beta). Only selected experts are computed: p pairs of a token and an
+    expert take p rows of products, plus up to 7 unused rows for each expert. With at most 8 pairs, or
+    at most half as many as experts, no rows are unused. Weights are read in place, once for each 8
+    rows.
     """
     @property
     def activation_type(self) -> MoEActType:
-        """what the gate's sums go through"""
+        """the activation of the gate"""
 
     @activation_type.setter
     def activation_type(self, value: MoEActType) -> None: ...
     @property
     def quantization_to_type(self) -> DataType:
-        """the type that products of gate and up are rounded to: FP8"""
+        """the type that gate · up is quantized to: FP8"""
 
     @quantization_to_type.setter
     def quantization_to_type(self, value: DataType | None) -> None: ...
     @property
     def quantization_block_shape(self) -> Dims:
-        """kept: TensorRT does not quantise dynamically here yet either"""
+        """stored only: dynamic quantization is not supported, as in TensorRT"""
 
     @quantization_block_shape.setter
     def quantization_block_shape(self, value: Dims | Sequence[int]) -> None: ...
     @property
     def dyn_q_output_scale_type(self) -> DataType:
-        """kept: TensorRT does not quantise dynamically here yet either"""
+        """stored only: dynamic quantization is not supported, as in TensorRT"""
 
     @dyn_q_output_scale_type.setter
     def dyn_q_output_scale_type(self, value: DataType | None) -> None: ...
     @property
     def swiglu_param_limit(self) -> float:
-        """gate is no larger, and up within it and its negative; an extension"""
+        """upper bound of gate, and of the magnitude of up; an extension"""
 
     @swiglu_param_limit.setter
     def swiglu_param_limit(self, value: float) -> None: ...
@@ -991,7 +994,7 @@ class IMoELayer(ILayer):
     def swiglu_param_alpha(self, value: float) -> None: ...
     @property
     def swiglu_param_beta(self) -> float:
-        """what is added to up; an extension"""
+        """addend of up; an extension"""
 
     @swiglu_param_beta.setter
     def swiglu_param_beta(self, value: float) -> None: ...
@@ -1003,12 +1006,12 @@ class IMoELayer(ILayer):
         activation_type: MoEActType,
     ) -> None:
         """Connect the experts' weights, gate and up of shape (experts, hidden, inner), down of (experts,
-        inner, hidden), and say what the gate's sums go through.
+        inner, hidden), and set the activation of the gate.
 
         fc_gate_weights: input 3
         fc_up_weights: input 4
         fc_down_weights: input 5
-        activation_type: what the gate's sums go through
+        activation_type: the activation of the gate
 
         Changes nothing on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
@@ -1024,11 +1027,11 @@ class IMoELayer(ILayer):
         Changes nothing on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def set_quantization_static(self, fc_down_activation_scale: ITensor, data_type: DataType | None) -> None:
-        """Round the products of gate and up to FP8 in steps of a scale, which is one number or one for each
-        expert, before fc_down multiplies them.
+        """Quantize gate · up to FP8 before fc_down multiplies it. The scale is one number, or one per
+        expert.
 
         fc_down_activation_scale: input 9
-        data_type: the type that products of gate and up are rounded to: FP8
+        data_type: the type that gate · up is quantized to: FP8
 
         Changes nothing on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
@@ -1039,49 +1042,51 @@ class IMoELayer(ILayer):
         block_shape: Dims | Sequence[int],
         dyn_q_output_scale_type: DataType | None,
     ) -> None:
-        """Kept: the build refuses dynamic quantisation here (AR901), which TensorRT has not yet either.
+        """Stored only: the builder rejects dynamic quantization (AR901), which TensorRT does not support yet
+        either.
 
         fc_down_activation_dbl_q_scale: input 9
-        data_type: the type that products of gate and up are rounded to: FP8
-        block_shape: kept: TensorRT does not quantise dynamically here yet either
-        dyn_q_output_scale_type: kept: TensorRT does not quantise dynamically here yet either
+        data_type: the type that gate · up is quantized to: FP8
+        block_shape: stored only: dynamic quantization is not supported, as in TensorRT
+        dyn_q_output_scale_type: stored only: dynamic quantization is not supported, as in TensorRT
 
         Changes nothing on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def set_swiglu_params(self, limit: float, alpha: float, beta: float) -> None:
         """Set the limit, the factor alpha and the addend beta of the activation; an extension.
 
-        limit: gate is no larger, and up within it and its negative; an extension
+        limit: upper bound of gate, and of the magnitude of up; an extension
         alpha: factor of the gate inside its sigmoid; an extension
-        beta: what is added to up; an extension
+        beta: addend of up; an extension
 
         Changes nothing on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
 
 class INMSLayer(ILayer):
-    """Non-maximum suppression: of each image and class the boxes whose score is above `score_threshold`,
-    but for those whose intersection over union with a better one that is kept is above
-    `iou_threshold`. A row for each: image, class and box, sorted by image, then by score, the best
-    first; of equal scores the first box, then the first class. Of each image the best
-    `topk_box_limit` scores are looked at, any number as an extension. How many rows there are is the
-    other output, and known when a run has ended; memory is kept for as many as there may be. Corners
-    may be in any order; thresholds are 0 where they are not given. Boxes are compared in float32.
+    """Non-maximum suppression selects, for each image and class, the boxes with a score above
+    `score_threshold`, except boxes whose intersection over union with a better selected box is above
+    `iou_threshold`. The first output has one row per selected box: image, class and box, sorted by
+    image, then by descending score; equal scores are sorted by box, then by class. Only the best
+    `topk_box_limit` scores of each image are considered. As an extension, `topk_box_limit` may be any
+    positive number. The second output is the number of rows, which is known after an inference; the
+    memory holds the maximum. Corners may be in any order. Thresholds default to 0. Boxes are compared
+    in float32.
     """
     @property
     def bounding_box_format(self) -> BoundingBoxFormat:
-        """whether boxes are two corners, or a center and sizes"""
+        """format of a box: two corners, or centre and size"""
 
     @bounding_box_format.setter
     def bounding_box_format(self, value: BoundingBoxFormat) -> None: ...
     @property
     def topk_box_limit(self) -> int:
-        """how many boxes of an image, of all classes together, are looked at, the best ones"""
+        """number of best scores of an image, over all classes, that are considered"""
 
     @topk_box_limit.setter
     def topk_box_limit(self, value: int) -> None: ...
     @property
     def indices_type(self) -> DataType:
-        """the type of the indices, int32 or int64"""
+        """the element type of the indices, int32 or int64"""
 
     @indices_type.setter
     def indices_type(self, value: DataType) -> None: ...
@@ -1283,9 +1288,9 @@ class IRaggedSoftMaxLayer(ILayer):
     """
 
 class IRecurrenceLayer(ILoopBoundaryLayer):
-    """What a turn of the loop passes to the next one: the initial value in the first turn, afterwards
-    the second input, `set_input(1, ...)`, of the turn before. Both have one shape and type, which no
-    turn decides.
+    """Passes a value from one iteration to the next. It is the initial value in the first iteration, and
+    afterwards the second input, `set_input(1, ...)`, of the iteration before. Both have the same type
+    and the same shape, which no iteration changes.
     """
 
 class IReduceLayer(ILayer):
@@ -1618,13 +1623,13 @@ class ITopKLayer(ILayer):
     def indices_type(self, value: DataType) -> None: ...
 
 class ITripLimitLayer(ILoopBoundaryLayer):
-    """How long the loop goes on: for a number of turns, or as long as a condition holds, or both. A
-    count of 0 or below is no turn. A loop without COUNT is stopped after its `max_trips` turns, with
-    the error AR412.
+    """Limits the loop: COUNT is the number of iterations, WHILE a condition that must hold, and a loop
+    may have both. With a count of 0 or less there is no iteration. A loop without COUNT stops after
+    `max_trips` iterations with the error AR412.
     """
     @property
     def kind(self) -> TripLimit:
-        """COUNT: so many turns, an int32 or int64; WHILE: as long as a bool, known before a turn, is true"""
+        """COUNT: the number of iterations, int32 or int64; WHILE: a bool, known before each iteration"""
 
 class IUnaryLayer(ILayer):
     """Applies a function to each element. ROUND rounds half to even, SIGN of 0 is 0. int32 and int64
@@ -1646,12 +1651,12 @@ class IUnsqueezeLayer(ILayer):
 
 class ILoop(_ILoop):
     def add_iterator(self, tensor: ITensor, axis: int = 0, reverse: bool_ = False) -> IIteratorLayer:
-        """A slice of the tensor in each turn, one after the other; where there are more turns than slices,
-        the last one again.
+        """Returns one slice of the tensor per iteration, in order. If there are more iterations than slices,
+        the last slice repeats.
 
         tensor: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, e8m0,
             float64, int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
-        axis: the axis that it goes along, which slices do not have
+        axis: the axis that is iterated over, which slices do not have
         reverse: from the last slice to the first
 
         Returns the new IIteratorLayer. The shape and type of its output are known immediately. Raises
@@ -1664,18 +1669,18 @@ class ILoop(_ILoop):
         Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_loop_output(self, tensor: ITensor, kind: LoopOutput, axis: int = 0) -> ILoopOutputLayer:
-        """The only way out of a loop: the last value, or those of all turns along a new axis, whose size is
-        the second input, `set_input(1, ...)`. An extension: without it as many as there were turns.
-        Places of turns that there were not are 0. The last value of a recurrence is what the next turn
-        would get, in particular its initial value where there was no turn; that of anything else is 0
-        then. A last value may be of a size that data decide in the turn, -1 before a run and 0 where
-        there was no turn; what is put side by side may not.
+        """Returns a value of the loop: its last value, or its values of all iterations along a new axis. The
+        second input, `set_input(1, ...)`, is the size of that axis. As an extension, it may be omitted:
+        the size is then the number of iterations. Elements of iterations that did not run are 0. The last
+        value of a recurrence is its value for the next iteration; without any iteration, that is the
+        initial value. Every other last value is then 0. A last value may have a data-dependent dimension,
+        which is -1 before an inference and 0 without any iteration; concatenated values may not.
 
         tensor: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, e8m0,
             float64, int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
-        kind: LAST_VALUE: the one at the end; CONCATENATE: those of all turns; REVERSE: the last one first
-            (read only)
-        axis: the new axis of what is concatenated
+        kind: LAST_VALUE: the final value; CONCATENATE: the values of all iterations; REVERSE: these
+            reversed (read only)
+        axis: the new axis of concatenated values
 
         Returns the new ILoopOutputLayer. The shape and type of its output are known immediately. Raises
         AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
@@ -1689,9 +1694,9 @@ class ILoop(_ILoop):
         Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_recurrence(self, initial_value: ITensor) -> IRecurrenceLayer:
-        """What a turn of the loop passes to the next one: the initial value in the first turn, afterwards
-        the second input, `set_input(1, ...)`, of the turn before. Both have one shape and type, which no
-        turn decides.
+        """Passes a value from one iteration to the next. It is the initial value in the first iteration, and
+        afterwards the second input, `set_input(1, ...)`, of the iteration before. Both have the same type
+        and the same shape, which no iteration changes.
 
         initial_value: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, e8m0,
             float64, int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
@@ -1709,13 +1714,13 @@ class ILoop(_ILoop):
         Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_trip_limit(self, tensor: ITensor, kind: TripLimit) -> ITripLimitLayer:
-        """How long the loop goes on: for a number of turns, or as long as a condition holds, or both. A
-        count of 0 or below is no turn. A loop without COUNT is stopped after its `max_trips` turns, with
-        the error AR412.
+        """Limits the loop: COUNT is the number of iterations, WHILE a condition that must hold, and a loop
+        may have both. With a count of 0 or less there is no iteration. A loop without COUNT stops after
+        `max_trips` iterations with the error AR412.
 
         tensor: int32, bool, int64
-        kind: COUNT: so many turns, an int32 or int64; WHILE: as long as a bool, known before a turn, is
-            true (read only)
+        kind: COUNT: the number of iterations, int32 or int64; WHILE: a bool, known before each iteration
+            (read only)
 
         Returns the new ITripLimitLayer. The shape and type of its output are known immediately. Raises
         AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
@@ -1729,9 +1734,9 @@ class ILoop(_ILoop):
 
 class IIfConditional(_IIfConditional):
     def add_input(self, input: ITensor) -> IIfConditionalInputLayer:
-        """A tensor as the branches read it. What is made of it is computed in the branch that is chosen, and
-        in no other, but for numbers that decide sizes without an upper bound; these, and what is made of
-        other tensors alone, are computed before, whatever is chosen.
+        """Passes a tensor to the branches. Layers that depend on it are computed only in the selected
+        branch. The exceptions are data-dependent dimensions without an upper bound and layers that depend
+        only on other tensors: these are computed before, whichever branch is selected.
 
         input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, e8m0, float64,
             int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
@@ -1749,9 +1754,9 @@ class IIfConditional(_IIfConditional):
     def add_output(
         self, true_subgraph_output: ITensor, false_subgraph_output: ITensor
     ) -> IIfConditionalOutputLayer:
-        """The first tensor if the condition is true, else the second one, of the same type and rank. Where
-        their sizes differ, or data decide one inside, the data decide that of the output, which is -1
-        before a run.
+        """Returns the first tensor if the condition is true, else the second one. Both have the same type
+        and rank. If their dimensions differ, or one is data-dependent inside a branch, the dimension of
+        the output is data-dependent: it is -1 before an inference.
 
         true_subgraph_output: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4,
             e8m0, float64, int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz,
@@ -1771,7 +1776,7 @@ class IIfConditional(_IIfConditional):
         Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def set_condition(self, condition: ITensor) -> IConditionLayer:
-        """What the choice depends on: a bool of rank 0.
+        """The condition that selects the branch: a bool of rank 0.
 
         condition: bool
 
@@ -2523,33 +2528,34 @@ class INetworkDefinition(_INetworkDefinition):
     def add_elementwise(
         self, input1: ITensor, input2: ITensor, op: ElementWiseOperation
     ) -> IElementWiseLayer:
-        """Applies a function to the elements of two tensors of the same type and rank; dimensions are equal,
-        or one of them is 1 and repeated. Integers wrap on overflow, their DIV truncates towards zero,
-        FLOOR_DIV rounds down, and both give 0 for a zero divisor; int8 stands for real numbers, so that
-        it saturates and rounds half to even (100 + 100 is 127, 5 / 2 is 2, 1 / 0 is 127). MAX and MIN
-        give NaN where either operand is NaN. float64 is computed in float64, where FLOOR_DIV rounds the
-        quotient first; float64 and integers other than int32 and int64 are an extension. So are the
-        operations that TensorRT has not: bits of integers (BIT_AND, BIT_OR, BIT_XOR), shifts, to the
-        right with the sign, by fewer bits than there are, else all are gone; and remainders, MOD with the
-        sign of the divisor, REMAINDER with that of the dividend, of integers 0 for a zero divisor.
+        """Applies a binary function to the elements of two tensors of the same type and rank. Two dimensions
+        are equal, or one of them is 1 and broadcasts. Integers wrap on overflow. Their DIV truncates
+        towards zero, FLOOR_DIV rounds down, and both return 0 for a zero divisor. int8 represents real
+        numbers: results saturate and round half to even (100 + 100 is 127, 5 / 2 is 2, 1 / 0 is 127). MAX
+        and MIN return NaN if either operand is NaN. float64 is computed in float64, where FLOOR_DIV
+        rounds the quotient first. float64 and integers other than int32 and int64 are extensions.
+        BIT_AND, BIT_OR, BIT_XOR, SHIFT_LEFT, SHIFT_RIGHT, MOD and REMAINDER are extensions. The first
+        three combine the bits of integers. SHIFT_RIGHT repeats the sign bit; a shift by a negative count,
+        or by the width or more, drops all bits. MOD is the remainder with the sign of the divisor,
+        REMAINDER with the sign of the dividend; both are 0 for a zero divisor of integers.
 
         input1: float32, float16, int8, int32, bool, bfloat16, int64, float64, int16, uint16, uint32,
             uint64, uint4, int2, uint2
         input2: float32, float16, int8, int32, bool, bfloat16, int64, float64, int16, uint16, uint32,
             uint64, uint4, int2, uint2; same type as input 0
-        op: the function
+        op: the binary function
 
         Returns the new IElementWiseLayer. The shape and type of its output are known immediately. Raises
         AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
         Errors when the shape is read, and during the build:
-        AR112: sizes that differ and are not 1
-        AR122: operands of different rank
-        AR202: integers for POW; numbers for AND, OR, XOR; truth values for arithmetic
+        AR112: dimensions that differ, neither of which is 1
+        AR122: operands of different ranks
+        AR202: bools for arithmetic; integers for POW; numbers for AND, OR, XOR
         AR203: operands of different types
 
         Errors during an inference:
-        AR112: sizes that differ at run time
+        AR112: dimensions that differ at run time
 
             layer = network.add_elementwise(a, b, trt.ElementWiseOperation.SUM)
 
@@ -2561,19 +2567,20 @@ class INetworkDefinition(_INetworkDefinition):
         self, shape: Dims | Sequence[int], op: FillOperation, output_type: DataType = DataType.FLOAT
     ) -> IFillLayer:
         """Fills a tensor with a linear sequence or random numbers. LINSPACE: alpha, plus beta for each step
-        along an axis. RANDOM_UNIFORM: alpha to beta, itself given only where a sum rounds to it.
-        RANDOM_NORMAL: of mean alpha and standard deviation beta, none farther than 6.7 of them. Random
-        numbers are those of Squares (B. Widynski, arXiv:2004.06278), a hash of each element's position
-        with a key made of the seed: every run gives the same, and so does every processor, but for the
-        rounding of normal ones. Layers have seeds of their own, made of their names, unless `seed` is
-        set, which is an extension. Input 0 gives the sizes, inputs 1 and 2, both or neither, alpha and
-        beta; the output then has their type. Without input 2 there is one step, so that LINSPACE has at
-        most one axis. LINSPACE makes any float, int32 or int64, which wraps, the others any float.
-        bfloat16, float16 of LINSPACE, and its float64, int16, uint16, uint32 and uint64 are extensions.
+        along an axis. RANDOM_UNIFORM: uniform numbers from alpha to beta; beta itself occurs only if a
+        sum rounds to it. RANDOM_NORMAL: normal numbers with mean alpha and standard deviation beta, at
+        most 6.7 standard deviations from the mean. Random numbers come from Squares (B. Widynski,
+        arXiv:2004.06278), a hash of each element's position and a key that is derived from the seed.
+        Every inference returns the same numbers on every processor, except for the rounding of normal
+        numbers. The default seed is a hash of the layer's name. Setting `seed` is an extension. Input 0
+        is the shape. Inputs 1 and 2 are alpha and beta; connect both or neither. If they are connected,
+        the output has their type. Without input 2 there is one step, so that LINSPACE has at most one
+        axis. LINSPACE supports floats, int32 and int64, which wraps; random numbers are floats. bfloat16
+        is an extension, as are float16, float64, int16, uint16, uint32 and uint64 of LINSPACE.
 
-        shape: the sizes of the output (assigning it disconnects input 0)
-        op: what it is filled with
-        output_type: the type of the output
+        shape: the shape of the output (assigning it disconnects input 0)
+        op: a linear sequence, or uniform or normal random numbers
+        output_type: the element type of the output
 
         Returns the new IFillLayer. The shape and type of its output are known immediately. Raises AR403
         for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
@@ -2586,11 +2593,12 @@ class INetworkDefinition(_INetworkDefinition):
         AR111: more than 2^31 - 1 elements
         AR115: more than 8 axes
         AR120: a negative size
-        AR123: a shape that is no list; alpha of another rank than 0; not as many steps as axes
+        AR123: a shape operand of rank 2; alpha of a rank other than 0; numbers of steps and axes that
+            differ
         AR124: LINSPACE of several axes with one step
-        AR202: a shape that is no integers; a type that LINSPACE does not take; random integers
-        AR203: beta of another type than alpha
-        AR304: a fraction as a step of integers
+        AR202: a shape operand of floats; a type that LINSPACE does not support; random integers
+        AR203: alpha and beta of different types
+        AR304: a fractional step for integers
         AR308: alpha that is not finite
         AR406: alpha without beta; beta without alpha
 
@@ -2605,17 +2613,17 @@ class INetworkDefinition(_INetworkDefinition):
         Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_gather(self, input: ITensor, indices: ITensor, axis: int) -> IGatherLayer:
-        """Gathers elements of the input at indices. DEFAULT: the axis becomes those of the indices. ELEMENT:
-        the output has the shape of the indices, each of which counts along the axis. ND: the last axis of
-        the indices has one index for each axis of the input, from the first on that is not shared.
-        Negative indices count from the end, also where sizes are dynamic; what is read outside is 0, also
-        along an axis without elements. int64 indices are not narrowed; uint8 and 4-bit floats are an
-        extension.
+        """Reads elements of the input at indices. DEFAULT: the axes of the indices replace `axis`. ELEMENT:
+        the output has the shape of the indices, and each index selects an element along `axis`. ND: the
+        last axis of the indices holds one index per axis of the input, from the first axis on that is not
+        shared. Negative indices count from the end, also along dynamic dimensions. An index out of range
+        yields 0, also along an empty axis. int64 indices are not narrowed. uint8 and 4-bit floats are
+        extensions.
 
         input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, float64,
             int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
         indices: int32, int64
-        axis: the axis that indices count along; ND does not read it
+        axis: the axis that is indexed; ND ignores it
 
         Returns the new IGatherLayer. The shape and type of its output are known immediately. Raises AR403
         for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
@@ -2624,22 +2632,22 @@ class INetworkDefinition(_INetworkDefinition):
 
         Errors when the shape is read, and during the build:
         AR101: an input of rank 0
-        AR112: shared sizes that differ and are not 1
+        AR112: shared dimensions that differ
         AR115: a result of more than 8 axes
-        AR122: indices of another rank in mode ELEMENT
-        AR123: indices for more axes than are not shared; indices for more axes than the input has;
-            indices for no axis; indices of rank 0 in mode ND; more indices than elements beside the axis;
-            shared sizes that differ in mode ND
-        AR202: a type that Gather does not take; indices that are no integers
+        AR122: indices of a different rank in mode ELEMENT
+        AR123: indices for more axes than are unshared; indices for more axes than the input has; indices
+            for no axis; indices of rank 0 in mode ND; more indices than elements on another axis; shared
+            dimensions that differ in mode ND
+        AR202: a type that Gather does not support; indices that are not integers
         AR303: a negative axis; a shared axis that the indices lack; an axis outside the rank; the axis
             that input and indices share
         AR304: a negative number of shared axes; a shared axis in mode ELEMENT; as many shared axes as the
-            input has; two shared axes in mode DEFAULT
+            input has axes; two shared axes in mode DEFAULT
 
         Errors during an inference:
-        AR112: shared sizes that differ at run time
-        AR117: indices whose last size is dynamic in mode ND
-        AR123: more indices than elements beside the axis at run time
+        AR112: shared dimensions that differ at run time
+        AR117: indices with a dynamic last dimension in mode ND
+        AR123: more indices than elements on another axis at run time
 
             layer = network.add_gather(x, indices, 0)
 
@@ -2648,17 +2656,17 @@ class INetworkDefinition(_INetworkDefinition):
         Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_gather_v2(self, input: ITensor, indices: ITensor, mode: GatherMode) -> IGatherLayer:
-        """Gathers elements of the input at indices. DEFAULT: the axis becomes those of the indices. ELEMENT:
-        the output has the shape of the indices, each of which counts along the axis. ND: the last axis of
-        the indices has one index for each axis of the input, from the first on that is not shared.
-        Negative indices count from the end, also where sizes are dynamic; what is read outside is 0, also
-        along an axis without elements. int64 indices are not narrowed; uint8 and 4-bit floats are an
-        extension.
+        """Reads elements of the input at indices. DEFAULT: the axes of the indices replace `axis`. ELEMENT:
+        the output has the shape of the indices, and each index selects an element along `axis`. ND: the
+        last axis of the indices holds one index per axis of the input, from the first axis on that is not
+        shared. Negative indices count from the end, also along dynamic dimensions. An index out of range
+        yields 0, also along an empty axis. int64 indices are not narrowed. uint8 and 4-bit floats are
+        extensions.
 
         input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, float64,
             int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
         indices: int32, int64
-        mode: DEFAULT: slices; ELEMENT: an element for each index; ND: tuples of positions
+        mode: DEFAULT: slices along one axis; ELEMENT: one element per index; ND: slices at index tuples
 
         Returns the new IGatherLayer. The shape and type of its output are known immediately. Raises AR403
         for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
@@ -2667,22 +2675,22 @@ class INetworkDefinition(_INetworkDefinition):
 
         Errors when the shape is read, and during the build:
         AR101: an input of rank 0
-        AR112: shared sizes that differ and are not 1
+        AR112: shared dimensions that differ
         AR115: a result of more than 8 axes
-        AR122: indices of another rank in mode ELEMENT
-        AR123: indices for more axes than are not shared; indices for more axes than the input has;
-            indices for no axis; indices of rank 0 in mode ND; more indices than elements beside the axis;
-            shared sizes that differ in mode ND
-        AR202: a type that Gather does not take; indices that are no integers
+        AR122: indices of a different rank in mode ELEMENT
+        AR123: indices for more axes than are unshared; indices for more axes than the input has; indices
+            for no axis; indices of rank 0 in mode ND; more indices than elements on another axis; shared
+            dimensions that differ in mode ND
+        AR202: a type that Gather does not support; indices that are not integers
         AR303: a negative axis; a shared axis that the indices lack; an axis outside the rank; the axis
             that input and indices share
         AR304: a negative number of shared axes; a shared axis in mode ELEMENT; as many shared axes as the
-            input has; two shared axes in mode DEFAULT
+            input has axes; two shared axes in mode DEFAULT
 
         Errors during an inference:
-        AR112: shared sizes that differ at run time
-        AR117: indices whose last size is dynamic in mode ND
-        AR123: more indices than elements beside the axis at run time
+        AR112: shared dimensions that differ at run time
+        AR117: indices with a dynamic last dimension in mode ND
+        AR123: more indices than elements on another axis at run time
 
             layer = network.add_gather_v2(x, indices, trt.GatherMode.ELEMENT)
             layer.axis = 1
@@ -2692,12 +2700,13 @@ class INetworkDefinition(_INetworkDefinition):
         Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_grid_sample(self, input: ITensor, grid: ITensor) -> IGridSampleLayer:
-        """The image at the positions of the grid, which has x and y, and z for volumes, for each element of
-        the output: -1 to 1 are the outer edges, or the centres, of the outermost elements. NEAREST is the
-        nearest element, the even one of two; LINEAR takes 2, and CUBIC 4 along each axis, with weights of
-        -0.75. Outside are zeros (FILL), the outermost elements (CLAMP), or mirror images (REFLECT), with
-        edges where the grid has them. A position that is NaN lies outside, below. Nothing is read outside
-        the image. Volumes are an extension.
+        """Samples the image at the positions of the grid. The grid holds x and y, and z for volumes, for
+        each output element; -1 and 1 are the outer edges of the outermost elements, or their centres with
+        `align_corners`. NEAREST reads the nearest element, the even one of two; LINEAR reads 2 elements
+        along each axis, and CUBIC 4, with the coefficient -0.75. Outside the image are zeros (FILL), the
+        outermost elements (CLAMP), or mirror images (REFLECT), which are mirrored at the positions -1 and
+        1. A NaN position lies outside, below the lower end. The kernel reads nothing outside the image.
+        Volumes are an extension.
 
         input: float32, float16, bfloat16, float64
         grid: float32, float16, bfloat16, float64; same type as input 0
@@ -2708,15 +2717,15 @@ class INetworkDefinition(_INetworkDefinition):
         Attributes to set on the layer: interpolation_mode, align_corners, sample_mode.
 
         Errors when the shape is read, and during the build:
-        AR114: something from an empty image
-        AR123: a grid of another rank than the image; an image of another rank than 4 and 5; other batches
-            of grids than of images; other than 2 numbers for each element, 3 for volumes
-        AR202: a type that GridSample does not take
-        AR203: a grid of another type than the image
-        AR304: a mode that GridSample does not have; no mode at all
+        AR114: samples of an empty image
+        AR123: a grid of a different rank than the image; a grid of other than 2 coordinates, 3 for
+            volumes; an image of a rank other than 4 and 5; different batch sizes of grid and image
+        AR202: a type that GridSample does not support
+        AR203: grid and image of different types
+        AR304: a mode that GridSample does not have; the mode STRICT_BOUNDS
 
         Errors during an inference:
-        AR123: other batches at run time
+        AR123: different batch sizes at run time
 
             layer = network.add_grid_sample(x, grid)
             layer.sample_mode = trt.SampleMode.CLAMP
@@ -2726,8 +2735,8 @@ class INetworkDefinition(_INetworkDefinition):
         Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_identity(self, input: ITensor) -> IIdentityLayer:
-        """Copies the input. In weakly typed networks set_output_type makes it a conversion, by the rules of
-        Cast.
+        """Copies the input. In weakly typed networks, `set_output_type` makes it a conversion, with the
+        rules of Cast.
 
         input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, float64,
             int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
@@ -2736,7 +2745,7 @@ class INetworkDefinition(_INetworkDefinition):
         AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
         Errors when the shape is read, and during the build:
-        AR202: a type that Identity does not take
+        AR202: a type that Identity does not support
 
             layer = network.add_identity(x)
 
@@ -2747,16 +2756,16 @@ class INetworkDefinition(_INetworkDefinition):
     def add_kv_cache_update(
         self, cache: ITensor, update: ITensor, write_indices: ITensor, cache_mode: KVCacheMode
     ) -> IKVCacheUpdateLayer:
-        """The cache, with token t of each batch at position write_indices + t. The cache is an input of the
-        network, its number of positions is static, and the output is an output of the network, which is
-        bound to the cache's memory. Other layers read the cache as it was before the run, from a copy.
-        Indices that are known before a run must leave room for all tokens; so must others, or the run is
-        refused before anything is written. Nothing but the tokens is written.
+        """Writes token t of each batch to position write_indices + t of the cache. The cache is an input of
+        the network with a static number of positions. The output is an output of the network, which is
+        bound to the cache's memory. Other layers read a copy of the cache from before the inference. All
+        tokens must fit into the cache: the builder checks indices that it knows, and the inference checks
+        the others before it writes anything (AR131). No other positions are written.
 
         cache: float32, float16, bfloat16
         update: float32, float16, bfloat16; same type as input 0
         write_indices: int32, int64
-        cache_mode: LINEAR: positions follow one another
+        cache_mode: LINEAR: consecutive positions
 
         Returns the new IKVCacheUpdateLayer. The shape and type of its output are known immediately.
         Raises AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong
@@ -2765,17 +2774,17 @@ class INetworkDefinition(_INetworkDefinition):
         Attributes to set on the layer: update_form, update_lengths.
 
         Errors when the shape is read, and during the build:
-        AR123: a cache of another rank than 4; an update of another head size; an update of another rank;
-            update_lengths of another count; write_indices of another count than batches; write_indices
-            that are no list
+        AR123: a cache of a rank other than 4; an update of a different head size; an update of a
+            different rank; more or fewer write_indices than batches; the wrong number of update_lengths;
+            write_indices of rank 2
         AR131: more tokens than the cache has positions
-        AR202: a type that KVCacheUpdate does not take; write_indices that are no integers
-        AR203: an update of another type than the cache
+        AR202: a type that KVCacheUpdate does not support; write_indices that are not integers
+        AR203: update and cache of different types
         AR310: update_lengths of a padded update
         AR406: a packed update without update_lengths
 
         Errors during an inference:
-        AR117: a cache whose number of positions is dynamic
+        AR117: a cache with a dynamic number of positions
 
             linear = trt.KVCacheMode.LINEAR
             layer = network.add_kv_cache_update(cache, x, write_indices, linear)
@@ -2786,24 +2795,24 @@ class INetworkDefinition(_INetworkDefinition):
         Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_lrn(self, input: ITensor, window: int, alpha: float, beta: float, k: float) -> ILRNLayer:
-        """x / (k + alpha / window · Σ x²)^beta, with the sum over the (window − 1) / 2 channels before and
-        after, as far as there are some; channels are the third axis from the end. Computed in float32.
-        bfloat16 is an extension.
+        """x / (k + alpha / window · Σ x²)^beta, where the sum covers the channel and up to (window − 1) / 2
+        channels on each side. Channels are the third axis from the end. Computed in float32. bfloat16 is
+        an extension.
 
         input: float32, float16, bfloat16
-        window: channels that are added up around each one, itself included; odd, 1 to 15
-        alpha: factor of the mean square, −1e20 to 1e20
+        window: number of channels in a window, centred on each channel; odd, 1 to 15
+        alpha: factor of the mean square, -1e20 to 1e20
         beta: the exponent, 0.01 to 1e5
-        k: added to the mean square, 1e-5 to 1e10
+        k: constant that is added to the mean square, 1e-5 to 1e10
 
         Returns the new ILRNLayer. The shape and type of its output are known immediately. Raises AR403
         for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
         Errors when the shape is read, and during the build:
         AR101: an input of fewer than three dimensions
-        AR202: a type that LRN does not take
-        AR304: a beta outside its range; a k outside its range; a window of an even number of channels; a
-            window of more than 15 channels; a window of no channels; an alpha outside its range
+        AR202: a type that LRN does not support
+        AR304: a beta outside its range; a k outside its range; a window of more than 15 channels; a
+            window of no channels; a window with an even number of channels; an alpha outside its range
         AR308: alpha, beta or k that is not finite
 
             layer = network.add_lrn(x, 5, 1e-4, 0.75, 2.0)
@@ -2815,34 +2824,34 @@ class INetworkDefinition(_INetworkDefinition):
     def add_matrix_multiply(
         self, input0: ITensor, op0: MatrixOperation, input1: ITensor, op1: MatrixOperation
     ) -> IMatrixMultiplyLayer:
-        """Products of the matrices that the last two dimensions hold, or (VECTOR) of the vectors that the
-        last one holds, whose dimension the output lacks. Both operands have as many batch dimensions
-        before these; their sizes are equal, or one is 1 and repeated. TRANSPOSE exchanges the last two
-        dimensions. Sums are float32, rounded once; sums over nothing are 0. int8 with dynamic ranges
-        multiplies codes, whose sums are exact in int32, and scales these. Integers of 32 and 64 bits, an
-        extension, have sums of their own type, which wrap.
+        """Multiplies matrices, which are the last two dimensions of an operand, or vectors (VECTOR), which
+        are its last dimension; the output does not have the dimension of a vector. Both operands have the
+        same number of batch dimensions before these. Two batch dimensions are equal, or one is 1 and
+        broadcasts. TRANSPOSE exchanges the last two dimensions. Sums are float32, rounded once; empty
+        sums are 0. int8 with dynamic ranges multiplies codes, sums them exactly in int32, and scales the
+        sums. Integers of 32 and 64 bits, an extension, are summed in their own type and wrap.
 
         input0: float32, float16, int8, int32, fp8, bfloat16, int64, float64, uint32, uint64
-        op0: how input0 is read
+        op0: input0: a matrix, transposed, or a vector
         input1: float32, float16, int8, int32, fp8, bfloat16, int64, float64, uint32, uint64; same type as
             input 0
-        op1: how input1 is read
+        op1: input1: a matrix, transposed, or a vector
 
         Returns the new IMatrixMultiplyLayer. The shape and type of its output are known immediately.
         Raises AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong
         class.
 
         Errors when the shape is read, and during the build:
-        AR101: a number for a vector; a vector for a matrix
+        AR101: a scalar for a vector; a vector for a matrix
         AR112: batches that do not broadcast
-        AR122: a matrix for a vector; numbers of batch dimensions that differ
-        AR130: sizes to sum over that differ; the same where an operand is transposed
-        AR202: a type that MatrixMultiply does not take
+        AR122: a matrix for a vector; different numbers of batch dimensions
+        AR130: summed dimensions that differ; summed dimensions that differ after a transposition
+        AR202: a type that MatrixMultiply does not support
         AR203: operands of different types
 
         Errors during an inference:
-        AR112: the same at run time
-        AR130: sizes to sum over that differ at run time
+        AR112: batches that differ at run time
+        AR130: summed dimensions that differ at run time
 
             plain, turned = trt.MatrixOperation.NONE, trt.MatrixOperation.TRANSPOSE
             layer = network.add_matrix_multiply(a, plain, b, turned)
@@ -2857,16 +2866,16 @@ class INetworkDefinition(_INetworkDefinition):
         selected_experts_for_tokens: ITensor,
         scores_for_selected_experts: ITensor,
     ) -> IMoELayer:
-        """For each token (batch, position) the sum of what the experts answer that were selected for it,
-        times their scores: down(act(gate(x)) · up(x)), where gate, up and down are products with an
-        expert's weights, plus its biases, and act is x · sigmoid(x) (SILU) or nothing (NONE). An expert
-        that is not there, as of another device, adds nothing, as an extension; one that is selected twice
-        counts twice. Sums and what lies between are float32; gate · up is rounded to the tensors' type,
-        or to FP8. Swiglu parameters, an extension: with g the smaller of gate and limit, g ·
-        sigmoid(alpha · g) · (clamp(up, −limit, limit) + beta). Only what is selected is computed: p pairs
-        of a token and an expert take p rows of products, and up to 7 more for each expert, that belong to
-        no pair; up to 8 pairs, and fewer than half as many as there are experts, take only their own.
-        Weights are read where they lie, once for each 8 rows.
+        """For each token (batch, position), sums the results of the selected experts, times their scores:
+        down(act(gate(x)) · up(x)). gate, up and down multiply by an expert's weights and add its biases;
+        act is x · sigmoid(x) (SILU) or the identity (NONE). As an extension, an expert that does not
+        exist, such as one of another device, adds nothing. An expert that is selected twice counts twice.
+        Sums and intermediate values are float32; gate · up is rounded to the tensors' type, or to FP8.
+        SwiGLU parameters, an extension: with g the smaller of gate and limit, g · sigmoid(alpha · g) ·
+        (clamp(up, −limit, limit) + beta). Only selected experts are computed: p pairs of a token and an
+        expert take p rows of products, plus up to 7 unused rows for each expert. With at most 8 pairs, or
+        at most half as many as experts, no rows are unused. Weights are read in place, once for each 8
+        rows.
 
         hidden_states: float32, float16, bfloat16
         selected_experts_for_tokens: int32, int64
@@ -2886,19 +2895,19 @@ class INetworkDefinition(_INetworkDefinition):
         (fc_down_activation_scale).
 
         Errors when the shape is read, and during the build:
-        AR123: another count of scales than of experts; another count of scores than of experts; biases of
-            another size; experts of other tokens; no expert; tokens of another rank than 3; weights of
-            another hidden size; weights of fc_down that are not (experts, inner, hidden); weights of one
-            expert, of two axes
-        AR202: a type that MoE does not take; experts that are no integers
-        AR203: scores of another type than the tokens; weights of another type than the tokens
-        AR206: a type to quantise to that is not fp8
-        AR406: a scale and no type to quantise to; a type to quantise to and no scale; no weights; no
-            weights of fc_down; one bias alone
-        AR901: blocks of dynamic quantisation; dynamic quantisation
+        AR123: biases of a different size; different numbers of scales and experts; different numbers of
+            scores and experts; experts for a different number of tokens; no expert; tokens of a rank
+            other than 3; weights of another hidden size; weights of fc_down that are not (experts, inner,
+            hidden); weights with two axes
+        AR202: a type that MoE does not support; experts that are not integers
+        AR203: scores and tokens of different types; weights and tokens of different types
+        AR206: a quantized type that is not fp8
+        AR406: a quantized type without a scale; a scale without a quantized type; no weights; no weights
+            of fc_down; one bias alone
+        AR901: blocks of dynamic quantization; dynamic quantization
 
         Errors during an inference:
-        AR123: experts of other tokens at run time
+        AR123: experts for fewer tokens at run time
 
             tokens = network.add_shuffle(x)  # an image's rows, of 4 numbers each
             tokens.reshape_dims = (1, 12, 4)
@@ -2920,18 +2929,19 @@ class INetworkDefinition(_INetworkDefinition):
         max_output_boxes_per_class: ITensor,
         indices_type: DataType = DataType.INT32,
     ) -> INMSLayer:
-        """Non-maximum suppression: of each image and class the boxes whose score is above `score_threshold`,
-        but for those whose intersection over union with a better one that is kept is above
-        `iou_threshold`. A row for each: image, class and box, sorted by image, then by score, the best
-        first; of equal scores the first box, then the first class. Of each image the best
-        `topk_box_limit` scores are looked at, any number as an extension. How many rows there are is the
-        other output, and known when a run has ended; memory is kept for as many as there may be. Corners
-        may be in any order; thresholds are 0 where they are not given. Boxes are compared in float32.
+        """Non-maximum suppression selects, for each image and class, the boxes with a score above
+        `score_threshold`, except boxes whose intersection over union with a better selected box is above
+        `iou_threshold`. The first output has one row per selected box: image, class and box, sorted by
+        image, then by descending score; equal scores are sorted by box, then by class. Only the best
+        `topk_box_limit` scores of each image are considered. As an extension, `topk_box_limit` may be any
+        positive number. The second output is the number of rows, which is known after an inference; the
+        memory holds the maximum. Corners may be in any order. Thresholds default to 0. Boxes are compared
+        in float32.
 
         boxes: float32, float16, bfloat16
         scores: float32, float16, bfloat16; same type as input 0
         max_output_boxes_per_class: int32
-        indices_type: the type of the indices, int32 or int64
+        indices_type: the element type of the indices, int32 or int64
 
         Returns the new INMSLayer. The shape and type of its output are known immediately. Raises AR403
         for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
@@ -2941,14 +2951,15 @@ class INetworkDefinition(_INetworkDefinition):
         Optional inputs for `layer.set_input`: 3 (iou_threshold), 4 (score_threshold).
 
         Errors when the shape is read, and during the build:
-        AR123: a list of numbers of boxes; boxes of another rank; boxes of five numbers; scores of other
-            boxes
-        AR202: a number of boxes that is no int32; boxes that are no floats; indices that are no integers
-        AR203: scores of another type than the boxes
-        AR304: no box to look at
+        AR123: a maximum number of boxes of rank 1; boxes of five numbers; boxes of rank 2; different
+            numbers of scores and boxes
+        AR202: a maximum number of boxes that is not int32; boxes that are not floats; indices that are
+            not integers
+        AR203: scores and boxes of different types
+        AR304: a topk_box_limit of 0
 
         Errors during an inference:
-        AR123: scores of other boxes at run time
+        AR123: numbers that differ at run time
 
             boxes = network.add_constant((1, 2, 4), np.float32([[0, 0, 4, 4], [1, 1, 5, 5]]))
             scores = network.add_constant((1, 2, 1), np.float32([0.9, 0.8]))
