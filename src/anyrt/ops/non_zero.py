@@ -1,4 +1,4 @@
-"""NonZero: where elements are not zero, as many indices as data decide.
+"""NonZero: the indices of nonzero elements; their number is a data-dependent dimension.
 
 add_non_zero(x)                     # (rank, count), int32
 add_non_zero(x, DataType.INT64)
@@ -25,12 +25,12 @@ class NonZeroAttrs(Attrs):
     """Attributes of NonZero."""
 
     indices_type: DataType = attr(
-        Kind.ENUM, "the type of the indices, int32 or int64", DataType.INT32, enum=DataType
+        Kind.ENUM, "element type of the indices, int32 or int64", DataType.INT32, enum=DataType
     )
 
 
 def expand(layer: Layer[NonZeroAttrs]) -> tuple[Value, ...]:
-    """A `NonZero`, for which elements that are not zero are counted block by block."""
+    """A `NonZero` primitive; the number of nonzero elements is counted block by block."""
     x, dtype = layer.input(0), layer.attrs.indices_type
     if dtype not in INTS:
         got, do = f"indices of {dtype.name}", "set indices_type to one of these"
@@ -39,7 +39,7 @@ def expand(layer: Layer[NonZeroAttrs]) -> tuple[Value, ...]:
 
 
 def ref(attrs: NonZeroAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
-    """Every index that there is, in order, where the element is not zero; a NaN is not."""
+    """The indices of nonzero elements in row-major order; NaN counts as nonzero."""
     (x,) = arrays
     places = [at for at in np.ndindex(x.shape) if x[at] != 0]
     dtype = np.int64 if attrs.indices_type is DataType.INT64 else np.int32
@@ -47,7 +47,7 @@ def ref(attrs: NonZeroAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
 
 
 def _some(shape: tuple[int, ...], every: int) -> Array:
-    """A few numbers that are not zero, at irregular distances."""
+    """An array with a few nonzero numbers at irregular distances."""
     at = np.arange(int(np.prod(shape))).reshape(shape)
     return np.where(at * at % 7 * (at % every == 0), at % 5 - 2, 0)
 
@@ -59,7 +59,7 @@ def _case(
 
 
 def cases() -> tuple[Case[NonZeroAttrs], ...]:
-    """Every type and rank; none that is not zero, and all of them; more than a block."""
+    """Every type and rank; no nonzero element, and only nonzero ones; more than one block."""
     special = np.array([[np.nan, 0.0, -0.0, np.inf], [-np.inf, 1e-40, 0.0, -1.0]])
     return (
         *(_case(_some((5, 13), 2), t) for t in sorted(TYPES - {DataType.UINT8}, key=int)),
@@ -74,12 +74,12 @@ def cases() -> tuple[Case[NonZeroAttrs], ...]:
 
 
 def mistakes() -> tuple[Mistake[NonZeroAttrs], ...]:
-    """Types."""
+    """Unsupported element types."""
     a = NonZeroAttrs()
     floats = NonZeroAttrs(DataType.FLOAT)
     return (
-        Mistake("AR202", "a type that NonZero does not take", a, ((3,),), (DataType.FP8,)),
-        Mistake("AR202", "indices that are no integers", floats, ((3,),)),
+        Mistake("AR202", "an unsupported element type", a, ((3,),), (DataType.FP8,)),
+        Mistake("AR202", "a type of the indices other than int32 and int64", floats, ((3,),)),
     )
 
 
@@ -99,11 +99,11 @@ OPS = (
         attrs=NonZeroAttrs,
         expand=expand,
         ref=ref,
-        doc="Returns the indices of nonzero elements, in row-major order: a row for each dimension of the "
-        "input, a column for each such element. How many there are depends on the data: it is known when a "
-        "run has ended (`get_tensor_shape`, `IOutputAllocator.notify_shape`), memory is kept for all "
-        "elements of the input (`get_max_output_size`), and layers behind it compute with as many as were "
-        "found. A NaN is not zero; of an input of rank 0 the output has no rows.",
+        doc="Returns the indices of nonzero elements in row-major order. The output has one row for each "
+        "dimension of the input and one column for each nonzero element. The number of columns is a "
+        "data-dependent dimension: it is known after the inference (`get_tensor_shape`, "
+        "`IOutputAllocator.notify_shape`). Allocate memory for all elements of the input "
+        "(`get_max_output_size`). NaN counts as nonzero. For an input of rank 0 the output has no rows.",
         cases=cases,
         mistakes=mistakes,
         onnx=("NonZero",),

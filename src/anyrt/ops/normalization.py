@@ -1,4 +1,4 @@
-"""Normalization: instance, group and layer normalisation with scale and bias.
+"""Normalization: instance, group and layer normalization with scale and bias.
 
 add_normalization(x, scale, bias, axesMask=1 << 2 | 1 << 3)      # x: (N, C, H, W), scale and bias:
 (1, C, 1, 1)
@@ -31,25 +31,25 @@ PRECISIONS = (DataType.FLOAT, DataType.HALF)
 class NormalizationAttrs(Attrs):
     """Attributes of Normalization."""
 
-    axes: int = attr(Kind.AXES, "the axes that statistics run over")
+    axes: int = attr(Kind.AXES, "axes over which mean and variance are computed")
     epsilon: float = attr(Kind.FLOAT, "added to the variance", 1e-5)
-    num_groups: int = attr(Kind.INT, "groups that the channels (axis 1) are split into", 1)
+    num_groups: int = attr(Kind.INT, "number of groups of channels (axis 1)", 1)
     compute_precision: DataType = attr(
         Kind.ENUM,
-        "float32, or float16: what it reads and writes is rounded to it (not if strongly typed)",
+        "float32 or float16; float16 rounds inputs and output to it (not if strongly typed)",
         DataType.FLOAT,
         enum=DataType,
     )
     is_v2: bool = attr(
-        Kind.BOOL, "scale and bias of groups have one value per channel", False, read_only=True
+        Kind.BOOL, "with groups, scale and bias have one value per channel", False, read_only=True
     )
 
 
 def expand(layer: Layer[NormalizationAttrs]) -> tuple[Value, ...]:
-    """Mean, variance around it, and one multiply-add with scale and bias, all in float32, or float64.
+    """Mean, variance from centred values, and one multiply-add with scale and bias, in float32 or float64.
 
-    A compute precision of float16 is what a kernel for float16 gives between two casts: its arithmetic is in
-    float32, too, what it reads and writes is not."""
+    A compute precision of float16 rounds the inputs and the output to float16. The arithmetic stays in
+    float32, as in a kernel for float16."""
     x, precision = layer.input(0), layer.attrs.compute_precision
     axes = _check(layer, x)
     groups = layer.attrs.num_groups
@@ -70,13 +70,13 @@ def expand(layer: Layer[NormalizationAttrs]) -> tuple[Value, ...]:
         if per_group:
             one = (1, groups) + (1,) * (len(split) - 2)
             scale, bias = (_per_channel(reshape(v, one), each, channels) for v in (scale, bias))
-        factor = map_("div", scale, spread)  # once for each channel, where it costs little and rounds less
+        factor = map_("div", scale, spread)  # once per channel: cheap, and one rounding less
     y = map_("fma", map_("sub", y, centre), factor, bias)
     return (checked(cast(_rounded(y, precision), x.dtype), rules),)
 
 
 def _statistics(layer: Layer[NormalizationAttrs], x: Value, axes: tuple[int, ...]) -> tuple[Value, Value]:
-    """The mean, and the square root of the variance around it."""
+    """The mean, and the square root of the variance plus epsilon."""
     centre = mean(x, axes)
     variance = mean(map_("square", map_("sub", x, centre)), axes)
     spread = map_("sqrt", map_("add", variance, scalar(layer.attrs.epsilon, variance)))
@@ -84,13 +84,13 @@ def _statistics(layer: Layer[NormalizationAttrs], x: Value, axes: tuple[int, ...
 
 
 def _per_channel(v: Value, each: Dim, channels: Shape) -> Value:
-    """One number a group, (N, G, 1, …), for each of its channels: (N, C, 1, …)."""
+    """One number per group, (N, G, 1, …), repeated for each channel of the group: (N, C, 1, …)."""
     batch, groups = v.shape[:2]
     return reshape(expand_(v, (batch, groups, each) + (1,) * (v.type.rank - 3)), (batch, *channels))
 
 
 def _rounded(x: Value, precision: DataType) -> Value:
-    """`x` as `precision` would store it; float64 stays what it is."""
+    """`x` rounded to `precision`; float64 is not rounded."""
     if precision is DataType.FLOAT or x.dtype in (precision, DataType.DOUBLE):
         return x
     return map_("to_half", cast(x, precision))
@@ -105,7 +105,7 @@ def _check(layer: Layer[NormalizationAttrs], x: Value) -> tuple[int, ...]:
         raise ArgumentError("AR304", layer.name, f"epsilon {attrs.epsilon}", "a number above 0", "use 1e-5")
     if attrs.compute_precision not in PRECISIONS:
         got = f"compute_precision {attrs.compute_precision.name}"
-        raise ArgumentError("AR304", layer.name, got, "FLOAT or HALF", "leave it at FLOAT")
+        raise ArgumentError("AR304", layer.name, got, "FLOAT or HALF", "set it to FLOAT")
     if attrs.num_groups < 1:
         raise ShapeError(
             "AR118", layer.name, f"{attrs.num_groups} groups", "at least 1", "use 1 for no groups"
@@ -113,20 +113,20 @@ def _check(layer: Layer[NormalizationAttrs], x: Value) -> tuple[int, ...]:
     if attrs.num_groups != 1 and axes != tuple(range(2, rank)):
         got = f"axes {show(axes)} with {attrs.num_groups} groups for rank {rank}"
         wanted = f"axes {show(tuple(range(2, rank)))}"
-        raise ArgumentError("AR309", layer.name, got, wanted, "normalise every axis after the channels")
+        raise ArgumentError("AR309", layer.name, got, wanted, "normalize all axes after axis 1")
     return axes
 
 
 def _check_groups(layer: Layer[NormalizationAttrs], channels: Dim) -> Requirements:
     groups = layer.attrs.num_groups
-    got, do = f"{channels} channels in {groups} groups", "choose a divisor of the channels"
+    got, do = f"{channels} channels in {groups} groups", f"set num_groups to a divisor of {channels}"
     return need(
         layer.name, mod(channels, groups), Relation.EQ, 0, "AR118", got, f"a multiple of {groups}", do
     )
 
 
 def _check_affine(layer: Layer[NormalizationAttrs], x: Value, groups: int | None) -> Requirements:
-    """Scale and bias have one shape, which broadcasts to the input, or holds one value per group."""
+    """Scale and bias must have one shape, which broadcasts to the input or holds one value per group."""
     scale, bias = layer.input(1), layer.input(2)
     rank, rules = x.type.rank, list[Requirements]()
     text = f"scale {show(scale.shape)} and bias {show(bias.shape)} for input {show(x.shape)}"
@@ -151,7 +151,7 @@ def _check_affine(layer: Layer[NormalizationAttrs], x: Value, groups: int | None
 
 
 def ref(attrs: NormalizationAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
-    """np.mean and np.var over the axes, or over the elements of each group."""
+    """`np.mean` and `np.var` over the axes, or over the elements of each group."""
     stored = np.float16 if attrs.compute_precision is DataType.HALF else np.float64
     x, scale, bias = (a.astype(stored).astype(np.float64) for a in arrays)
     axes = tuple(i for i in range(x.ndim) if attrs.axes & (1 << i))
@@ -194,7 +194,7 @@ def _case(
 
 
 def cases() -> tuple[Case[NormalizationAttrs], ...]:
-    """Instance, layer and group forms, all types, odd sizes, ranks 2 to 8."""
+    """Instance, layer and group normalization, all types, odd sizes, ranks 2 to 8."""
     nchw = (2, 6, 3, 5)
     eight = (1, 4, 1, 2, 1, 3, 2, 2)
     out = [
@@ -228,7 +228,7 @@ def cases() -> tuple[Case[NormalizationAttrs], ...]:
     far = np.linspace(1000.0, 1001.0, 60).reshape(2, 3, 2, 5)
     mask = 1 << 2 | 1 << 3
     affine = (1, 3, 1, 1)
-    # A mean far from zero: a one-pass variance would lose every digit.
+    # A mean far from zero: a one-pass variance would lose all digits.
     out.append(
         Case(NormalizationAttrs(mask, 1e-3), ((2, 3, 2, 5), affine, affine), data=(far, None, None),
              dynamic=((0, 2, 3), (), ()), rtol=1e-3, atol=1e-3)
@@ -237,7 +237,7 @@ def cases() -> tuple[Case[NormalizationAttrs], ...]:
 
 
 def mistakes() -> tuple[Mistake[NormalizationAttrs], ...]:
-    """Axes, groups, shapes of scale and bias."""
+    """Wrong axes, groups, and shapes of scale and bias."""
     n, x, channel = NormalizationAttrs, (2, 6, 3, 5), (1, 6, 1, 1)
     good = (x, channel, channel)
     spatial, five = 1 << 2 | 1 << 3, (1, 5, 1, 1)
@@ -247,21 +247,21 @@ def mistakes() -> tuple[Mistake[NormalizationAttrs], ...]:
     return (
         Mistake("AR302", "an axes mask of 0", n(0), good),
         Mistake("AR302", "an axes mask with bits beyond the rank", n(1 << 4), good),
-        Mistake("AR118", "channels that the groups do not divide", fours, good),
+        Mistake("AR118", "channels not divisible by num_groups", fours, good),
         Mistake("AR118", "fewer than 1 group", n(spatial, num_groups=0), good),
-        Mistake("AR309", "groups with other axes than all after the channels", n(1 << 3, num_groups=2), good),
+        Mistake("AR309", "groups, and axes other than all after axis 1", n(1 << 3, num_groups=2), good),
         Mistake("AR119", "scale that does not broadcast", n(spatial), (x, five, five)),
         Mistake("AR119", "scale and bias of different shapes", n(spatial), (x, channel, (1, 1, 1, 1))),
-        Mistake("AR119", "scale of another rank", n(spatial), (x, (6,), (6,))),
+        Mistake("AR119", "scale of a different rank", n(spatial), (x, (6,), (6,))),
         Mistake("AR119", "one value per channel with groups (not v2)", n(spatial, num_groups=2), good),
         Mistake("AR304", "an epsilon that is not above 0", n(spatial, 0.0), good),
         Mistake("AR308", "an epsilon that is not finite", n(spatial, math.inf), good),
         Mistake("AR304", "a compute precision other than float32 and float16",
                 n(spatial, compute_precision=DataType.INT8), good),
-        Mistake("AR202", "a type that Normalization does not take", n(spatial), good, ints),
-        Mistake("AR203", "scale or bias of another type than the input", n(spatial), good, mixed),
+        Mistake("AR202", "an unsupported element type", n(spatial), good, ints),
+        Mistake("AR203", "scale or bias of a different type than the input", n(spatial), good, mixed),
         Mistake("AR119", "scale that does not fit at run time", n(spatial), (x, five, five), dynamic=True),
-        Mistake("AR118", "channels that the groups do not divide at run time", fours, good, dynamic=True),
+        Mistake("AR118", "channels not divisible by num_groups at run time", fours, good, dynamic=True),
     )  # fmt: skip
 
 
@@ -293,10 +293,10 @@ OPS = (
         attrs=NormalizationAttrs,
         expand=expand,
         ref=ref,
-        doc="(x − mean) / sqrt(variance + epsilon) · scale + bias, with the population variance over the "
-        "axes, or over each group of channels and all later axes. Scale and bias broadcast to the input; "
-        "with groups, add_normalization takes one value per group (1, G, 1, …) and add_normalization_v2 "
-        "one per channel. Computed in float32, the variance from centred values.",
+        doc="Computes (x − mean) / sqrt(variance + epsilon) · scale + bias in float32. Mean and population "
+        "variance are taken over the axes, or over each group of channels and all later axes. Scale and bias "
+        "broadcast to the input. With groups, add_normalization expects one value per group (1, G, 1, …), "
+        "and add_normalization_v2 one per channel.",
         cases=cases,
         mistakes=mistakes,
         onnx=("InstanceNormalization", "GroupNormalization", "LayerNormalization"),

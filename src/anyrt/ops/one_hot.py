@@ -1,4 +1,4 @@
-"""OneHot: a new axis along which one element is "on", where the index says.
+"""OneHot: a new axis along which the element at the index is "on" and all others are "off".
 
 add_one_hot(indices, values, depth, axis=-1)      # [0, 2], [0, 1], 3 gives [[1, 0, 0], [0, 0, 1]]
 """
@@ -28,11 +28,11 @@ DEPTH = 2  # operand
 class OneHotAttrs(Attrs):
     """Attributes of OneHot."""
 
-    axis: int = attr(Kind.INT, "where the new axis lies in the output; negative: from its end")
+    axis: int = attr(Kind.INT, "position of the new axis in the output; a negative value counts from the end")
 
 
 def expand(layer: Layer[OneHotAttrs]) -> tuple[Value, ...]:
-    """Counting along the new axis, compared with the index, and a selection."""
+    """Positions along the new axis are compared with the index; a `select` chooses the value."""
     indices, (depth, rules) = layer.input(0), _depth(layer)
     rank = indices.type.rank + 1
     axis = _axis(layer, rank)
@@ -51,7 +51,7 @@ def _axis(layer: Layer[OneHotAttrs], rank: int) -> int:
     axis = layer.attrs.axis
     if not -rank <= axis < rank:
         got, wanted = f"axis {axis} of an output of rank {rank}", f"{-rank} to {rank - 1}"
-        raise ArgumentError("AR303", layer.name, got, wanted, "name an axis of the output")
+        raise ArgumentError("AR303", layer.name, got, wanted, "set axis to an axis of the output")
     return axis % rank
 
 
@@ -63,7 +63,7 @@ def _depth(layer: Layer[OneHotAttrs]) -> tuple[Dim, Requirements]:
 
 
 def ref(attrs: OneHotAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
-    """Rows of an identity matrix, one more for indices outside, moved to the axis."""
+    """Rows of an identity matrix, and a row of zeros for indices out of range, moved to the axis."""
     indices, (off, on), depth = arrays[0].astype(np.int64), arrays[1], int(arrays[2])
     inside = (-depth <= indices) & (indices < depth)
     rows = np.eye(depth + 1, depth, dtype=bool)[np.where(inside, indices % depth, depth)]
@@ -71,7 +71,7 @@ def ref(attrs: OneHotAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
 
 
 def cases() -> tuple[Case[OneHotAttrs], ...]:
-    """Every axis and type; indices from behind and outside; none; an open depth."""
+    """Every axis and type; negative indices and indices out of range; no indices; a dynamic depth."""
     o, f, i32, i64 = OneHotAttrs, DataType.FLOAT, DataType.INT32, DataType.INT64
     page = np.array([0, 1, 2, 3, 4, -1, -2, -3, -4, -5])
     far = np.array([[2**31 - 1, -(2**31), 0], [-1, 7, 2]])
@@ -97,23 +97,23 @@ def cases() -> tuple[Case[OneHotAttrs], ...]:
 
 
 def mistakes() -> tuple[Mistake[OneHotAttrs], ...]:
-    """Axes, shapes, depths, types."""
+    """Wrong axes, shapes, depths and types."""
     o, f, i32 = OneHotAttrs, DataType.FLOAT, DataType.INT32
     shapes, types, data = ((2, 3), (2,), ()), (i32, f, i32), (None, None, np.array(4))
     return (
         Mistake("AR303", "an axis outside the rank of the output", o(3), shapes, types, data),
         Mistake("AR303", "an axis before the first", o(-4), shapes, types, data),
-        Mistake("AR123", "values that are not two", o(0), ((2, 3), (3,), ()), types, data),
-        Mistake("AR123", "values of another rank than 1", o(0), ((2, 3), (1, 2), ()), types, data),
-        Mistake("AR123", "values that are not two at run time", o(0), ((2, 3), (3,), ()), types, data, True),
-        Mistake("AR123", "a depth that is a list", o(0), ((2, 3), (2,), (1,)), types, data),
+        Mistake("AR123", "other than two values", o(0), ((2, 3), (3,), ()), types, data),
+        Mistake("AR123", "values of a rank other than 1", o(0), ((2, 3), (1, 2), ()), types, data),
+        Mistake("AR123", "other than two values at run time", o(0), ((2, 3), (3,), ()), types, data, True),
+        Mistake("AR123", "a depth that is not a scalar", o(0), ((2, 3), (2,), (1,)), types, data),
         Mistake("AR120", "a depth of 0", o(0), shapes, types, (None, None, np.array(0))),
         Mistake(
             "AR120", "a depth below 1 at run time", o(0), shapes, types, (None, None, np.array(-1)), True
         ),
-        Mistake("AR202", "indices that are no integers", o(0), shapes, (f, f, i32), data),
-        Mistake("AR202", "a type that OneHot does not take", o(0), shapes, (i32, DataType.E8M0, i32), data),
-        Mistake("AR115", "a result of more than 8 axes", o(0), ((1,) * 8, (2,), ()), types, data),
+        Mistake("AR202", "non-integer indices", o(0), shapes, (f, f, i32), data),
+        Mistake("AR202", "an unsupported element type", o(0), shapes, (i32, DataType.E8M0, i32), data),
+        Mistake("AR115", "an output of more than 8 dimensions", o(0), ((1,) * 8, (2,), ()), types, data),
     )
 
 
@@ -138,9 +138,9 @@ OPS = (
         attrs=OneHotAttrs,
         expand=expand,
         ref=ref,
-        doc="values[1] where the position along a new axis, whose size is depth, is the index; values[0] "
-        "elsewhere. Negative indices count from depth; those outside are nowhere. int64 indices, values "
-        "that are bool or of 8 bits and fewer, and a depth that is an input are an extension.",
+        doc="Inserts an axis of size depth. The output is values[1] where the position along it equals the "
+        "index, and values[0] elsewhere. Negative indices count from depth; others out of range select "
+        "nothing. int64 indices, values of bool or of at most 8 bits, and an input as depth are extensions.",
         cases=cases,
         mistakes=mistakes,
         onnx=("OneHot",),

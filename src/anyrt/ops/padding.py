@@ -1,6 +1,6 @@
-"""Padding: zeros around the last two axes, or elements taken away there.
+"""Padding: adds zeros around the last two axes, or crops them.
 
-add_padding_nd(x, (1, 0), (1, -2))        # a row of zeros above and below, two columns less at the right
+add_padding_nd(x, (1, 0), (1, -2))        # a row of zeros above and below; crops two columns at the right
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from anyrt.prims.build import identity, pad, slice_
 
 @dataclass(frozen=True, slots=True)
 class PaddingAttrs(Attrs):
-    """Attributes of Padding: how many elements the last two axes get before and after their own."""
+    """Attributes of Padding: the zeros before and after the last two axes."""
 
     pre_padding_nd: tuple[int, ...] = attr(
-        Kind.DIMS, "elements before the first one of the last two axes; negative: so many fewer"
+        Kind.DIMS, "zeros before the last two axes; a negative value crops elements"
     )
     post_padding_nd: tuple[int, ...] = attr(
-        Kind.DIMS, "elements behind the last one of the last two axes; negative: so many fewer"
+        Kind.DIMS, "zeros after the last two axes; a negative value crops elements"
     )
 
 
 def expand(layer: Layer[PaddingAttrs]) -> tuple[Value, ...]:
-    """A `Pad` where there is more, a `View` where there is less."""
+    """A `Pad` for positive padding, a `View` for negative padding."""
     x = layer.input(0)
     if x.type.rank < 4:
         got, do = f"rank {x.type.rank}", "add dimensions of size 1 with a shuffle or unsqueeze"
@@ -44,9 +44,9 @@ def expand(layer: Layer[PaddingAttrs]) -> tuple[Value, ...]:
     sizes = [add(d, a + b) for d, a, b in zip(x.shape, before, after, strict=True)]
     rules: Requirements = ()
     for axis, size in enumerate(sizes):
-        got, do = f"size {size} for axis {axis}", "take away no more than there is"
+        got, do = f"size {size} for axis {axis}", "crop fewer elements"
         rules += need(layer.name, 0, Relation.LE, size, "AR120", got, "a size of 0 or more", do)
-    x = checked(x, rules)  # told before what a slice asks for
+    x = checked(x, rules)  # checked before the conditions of the slice
     more = pad(x, [max(0, n) for n in before], [max(0, n) for n in after], 0.0)
     y = slice_(more, [max(0, -n) for n in before], sizes, [1] * x.type.rank)
     return (identity(x) if y == x else y,)
@@ -60,7 +60,7 @@ def _two(layer: Layer[PaddingAttrs], name: str, padding: tuple[int, ...]) -> tup
 
 
 def ref(attrs: PaddingAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
-    """Row by row: the element at its own position less what comes before, or 0."""
+    """Row by row: the element at the position minus the pre-padding, or 0."""
     x = arrays[0]
     (top, left), (bottom, right) = attrs.pre_padding_nd, attrs.post_padding_nd
     height, width = x.shape[-2:]
@@ -73,14 +73,14 @@ def ref(attrs: PaddingAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
 
 
 def cases() -> tuple[Case[PaddingAttrs], ...]:
-    """Every type; more, less and both at once; nothing; empty tensors; more than four axes."""
+    """Every type; padding, cropping and both at once; neither; empty tensors; more than four axes."""
     p = PaddingAttrs
     around = p((1, 2), (3, 0))
     return (
         *(Case(around, ((1, 2, 3, 4),), (t,)) for t in sorted(STORAGE, key=int)),
         *(Case(p((-1, 0), (-1, -2)), ((2, 1, 4, 5),), (t,)) for t in (DataType.FLOAT, DataType.INT8)),
         Case(p((2, -3), (-1, 1)), ((1, 2, 3, 5),)),
-        Case(p((-4, 0), (6, 0)), ((2, 2, 3, 4),)),  # begins behind the input: zeros only
+        Case(p((-4, 0), (6, 0)), ((2, 2, 3, 4),)),  # begins after the input: zeros only
         Case(p((0, 0), (0, 0)), ((1, 2, 3, 4),)),
         Case(p((-3, 1), (0, 1)), ((2, 3, 3, 4),)),
         Case(p((1, 1), (1, 1)), ((1, 0, 2, 2),)),
@@ -91,15 +91,15 @@ def cases() -> tuple[Case[PaddingAttrs], ...]:
 
 
 def mistakes() -> tuple[Mistake[PaddingAttrs], ...]:
-    """Ranks, counts and sizes."""
+    """Wrong ranks, numbers of values, and sizes."""
     p, x = PaddingAttrs, ((1, 2, 3, 4),)
     return (
         Mistake("AR101", "an input of fewer than four dimensions", p((1, 1), (1, 1)), ((2, 3, 4),)),
-        Mistake("AR108", "another count of values than two", p((1,), (1, 1)), x),
-        Mistake("AR108", "another count of values than two, behind", p((1, 1), (0, 0, 1)), x),
-        Mistake("AR120", "more taken away than there is", p((-2, 0), (-2, 0)), x),
-        Mistake("AR120", "more taken away than there is at run time", p((-2, 0), (-2, 0)), x, dynamic=True),
-        Mistake("AR202", "a type that Padding does not take", p((1, 1), (1, 1)), x, (DataType.E8M0,)),
+        Mistake("AR108", "a number of values other than two", p((1,), (1, 1)), x),
+        Mistake("AR108", "a number of values other than two in post_padding", p((1, 1), (0, 0, 1)), x),
+        Mistake("AR120", "more cropped than exists", p((-2, 0), (-2, 0)), x),
+        Mistake("AR120", "more cropped than exists at run time", p((-2, 0), (-2, 0)), x, dynamic=True),
+        Mistake("AR202", "an unsupported element type", p((1, 1), (1, 1)), x, (DataType.E8M0,)),
     )
 
 
@@ -117,9 +117,9 @@ OPS = (
         attrs=PaddingAttrs,
         expand=expand,
         ref=ref,
-        doc="Output position i of each of the last two axes reads input position i − pre, and is 0 outside "
-        "the input. `add_padding` is its name in TensorRT 8. Types other than float32, float16, int8 and "
-        "int32 are extensions.",
+        doc="Adds zeros around the last two axes. Output position i reads input position i − pre; the output "
+        "is 0 outside the input. A negative padding crops. `add_padding` is the method of TensorRT 8. Types "
+        "other than float32, float16, int8 and int32 are extensions.",
         cases=cases,
         mistakes=mistakes,
         source="operator page Padding",

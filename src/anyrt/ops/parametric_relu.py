@@ -1,4 +1,4 @@
-"""ParametricReLU: elements below 0 times a slope that is a tensor.
+"""ParametricReLU: multiplies negative elements by a tensor of slopes.
 
 add_parametric_relu(x, slopes)        # x: (N, C, H, W), slopes: (1, C, 1, 1)
 """
@@ -26,12 +26,12 @@ class ParametricReLUAttrs(Attrs):
 
 
 def expand(layer: Layer[ParametricReLUAttrs]) -> tuple[Value, ...]:
-    """A product, chosen by comparison: a NaN and both zeros stay as they are."""
+    """A product, and a `select` by comparison with 0; NaN and both zeros stay unchanged."""
     x, slopes = layer.input(0), layer.input(1)
     check_same_rank(layer.name, (x, slopes))
     y = map_("select", map_("lt", x, scalar(0.0, x)), map_("mul", x, slopes), x)
     rules: Requirements = ()
-    for own, common in zip(x.shape, y.shape, strict=True):  # the input is not repeated for its slopes
+    for own, common in zip(x.shape, y.shape, strict=True):  # only the slopes broadcast
         got, do = f"slopes {show(slopes.shape)} for input {show(x.shape)}", "reshape the slopes"
         wanted = "1 or the input's size in each dimension"
         rules += need(layer.name, common, Relation.EQ, own, "AR112", got, wanted, do)
@@ -39,14 +39,14 @@ def expand(layer: Layer[ParametricReLUAttrs]) -> tuple[Value, ...]:
 
 
 def ref(attrs: ParametricReLUAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
-    """np.where; the slopes are repeated."""
+    """`np.where` with broadcast slopes."""
     x, slopes = (a.astype(np.float64) for a in arrays)
     with np.errstate(all="ignore"):
         return (np.where(x < 0, x * np.broadcast_to(slopes, x.shape), x),)
 
 
 def dla(layer: Layer[ParametricReLUAttrs]) -> str | None:
-    """Slopes that are constant."""
+    """None for constant slopes, which DLA requires."""
     fits = is_constant(layer.input(1))
     return None if fits else "DLA runs a parametric ReLU with constant slopes"
 
@@ -70,17 +70,17 @@ def cases() -> tuple[Case[ParametricReLUAttrs], ...]:
 
 
 def mistakes() -> tuple[Mistake[ParametricReLUAttrs], ...]:
-    """Ranks, sizes and types."""
+    """Wrong ranks, sizes and types."""
     a, mixed = ParametricReLUAttrs(), (DataType.FLOAT, DataType.HALF)
     wide = ((2, 1), (2, 3))
     return (
-        Mistake("AR122", "slopes of another rank than the input", a, ((2, 3), (3,))),
-        Mistake("AR112", "slopes whose sizes are neither 1 nor the input's", a, ((2, 3), (2, 2))),
+        Mistake("AR122", "slopes of a different rank than the input", a, ((2, 3), (3,))),
+        Mistake("AR112", "slopes that do not broadcast to the input", a, ((2, 3), (2, 2))),
         Mistake("AR112", "slopes that are larger than the input", a, wide),
-        Mistake("AR112", "slopes that do not fit at run time", a, ((2, 3), (2, 2)), dynamic=True),
+        Mistake("AR112", "slopes that do not broadcast, at run time", a, ((2, 3), (2, 2)), dynamic=True),
         Mistake("AR112", "slopes that are larger than the input at run time", a, wide, dynamic=True),
-        Mistake("AR202", "a type that ParametricReLU does not take", a, ((3,), (3,)), (DataType.INT32,)),
-        Mistake("AR203", "slopes of another type than the input", a, ((3,), (3,)), mixed),
+        Mistake("AR202", "an unsupported element type", a, ((3,), (3,)), (DataType.INT32,)),
+        Mistake("AR203", "slopes of a different type than the input", a, ((3,), (3,)), mixed),
     )
 
 
@@ -99,8 +99,8 @@ OPS = (
         attrs=ParametricReLUAttrs,
         expand=expand,
         ref=ref,
-        doc="x · slope where x < 0, x elsewhere. The slopes broadcast to the input: each of their sizes is "
-        "1 or the input's.",
+        doc="Computes x · slope where x < 0, and x elsewhere. The slopes broadcast to the input: each of "
+        "their dimensions is 1 or that of the input.",
         cases=cases,
         mistakes=mistakes,
         dla=dla,

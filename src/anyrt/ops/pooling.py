@@ -29,7 +29,7 @@ from anyrt.prims.reduce import lowest
 
 P, M = PoolingType, PaddingMode
 TYPES = REALS | {DataType.INT8}
-AXES = (2, 3)  # that windows slide along
+AXES = (2, 3)  # number of axes along which windows slide
 INT64, NOWHERE = DataType.INT64, (1 << 63) - 1
 
 
@@ -45,18 +45,16 @@ def _zeros(size: tuple[int, ...]) -> tuple[int, ...]:
 class PoolingAttrs(Attrs):
     """Attributes of Pooling."""
 
-    type: PoolingType = attr(
-        Kind.ENUM, "the maximum or the average of a window, or a mean of both", enum=PoolingType
-    )
+    type: PoolingType = attr(Kind.ENUM, "maximum, average, or a weighted mean of both", enum=PoolingType)
     window_size_nd: tuple[int, ...] = attr(
-        Kind.DIMS, "elements of a window along each of the last two or three axes"
+        Kind.DIMS, "size of the window along each of the last two or three axes"
     )
     stride_nd: tuple[int, ...] | None = attr(
-        Kind.DIMS, "from one window to the next", None, from_attr=("window_size_nd", _ones)
+        Kind.DIMS, "distance from one window to the next", None, from_attr=("window_size_nd", _ones)
     )
     padding_mode: PaddingMode = attr(
         Kind.ENUM,
-        "how padding and the output's size follow; the SAME modes disregard the paddings below",
+        "how padding and output size are computed; the SAME modes ignore the paddings below",
         PaddingMode.EXPLICIT_ROUND_DOWN,
         enum=PaddingMode,
     )
@@ -64,40 +62,40 @@ class PoolingAttrs(Attrs):
         Kind.DIMS, "padding before the first element", None, from_attr=("window_size_nd", _zeros)
     )
     post_padding: tuple[int, ...] | None = attr(
-        Kind.DIMS, "padding behind the last element", None, from_attr=("window_size_nd", _zeros)
+        Kind.DIMS, "padding after the last element", None, from_attr=("window_size_nd", _zeros)
     )
     padding_nd: tuple[int, ...] | None = attr(
-        Kind.DIMS, "both paddings", None, sets=("pre_padding", "post_padding")
+        Kind.DIMS, "sets pre_padding and post_padding", None, sets=("pre_padding", "post_padding")
     )
     dilation_nd: tuple[int, ...] | None = attr(
         Kind.DIMS,
-        "from one element of a window to the next; an extension",
+        "distance from one element of a window to the next; an extension",
         None,
         from_attr=("window_size_nd", _ones),
     )
-    blend_factor: float = attr(Kind.FLOAT, "the average's share of MAX_AVERAGE_BLEND, 0 to 1", 0.0)
+    blend_factor: float = attr(Kind.FLOAT, "weight of the average in MAX_AVERAGE_BLEND, 0 to 1", 0.0)
     average_count_excludes_padding: bool = attr(
-        Kind.BOOL, "divide by the input's elements in a window, else by those of padding, too", True
+        Kind.BOOL, "if True, averages do not count the elements of padding", True
     )
 
     indices_type: DataType | None = attr(
         Kind.ENUM,
-        "once set, to int32 or int64, output 1 says where each maximum lies; an extension",
+        "int32 or int64 adds output 1 with the position of each maximum; an extension",
         None,
         enum=DataType,
     )
 
     @property
     def paddings(self) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
-        """Before and after; None where nothing was said."""
+        """pre_padding and post_padding; None where not set."""
         both = self.padding_nd
         before = both if self.pre_padding is None else self.pre_padding
         return before, both if self.post_padding is None else self.post_padding
 
 
 def expand(layer: Layer[PoolingAttrs]) -> tuple[Value, ...]:
-    """Maxima, and sums divided by counts, of a view of windows; averages in float32, or float64. Positions of
-    maxima are the least of those where an element is equal."""
+    """Maxima, or sums divided by counts, of a view of the windows; averages in float32 or float64. Among
+    equal maxima, the position is the lowest."""
     x, attrs = layer.input(0), layer.attrs
     sliding = _sliding(layer)
     by, sizes = sliding.by, x.shape[-len(sliding.by) :]
@@ -120,11 +118,11 @@ def expand(layer: Layer[PoolingAttrs]) -> tuple[Value, ...]:
 def _places(
     layer: Layer[PoolingAttrs], x: Value, most: Value, by: Sequence[Slide], at: Sequence[Span]
 ) -> Value:
-    """Where in the plane of the last axes each maximum lies first, counted row by row; −1 in no element."""
+    """The first position of each maximum in the plane of the last axes, row-major; −1 for an empty window."""
     axes, lead = len(by), x.type.rank - len(by)
     framed = windows(layer.name, x, by, at, lowest(x.dtype))
     same = map_("eq", framed, reshape(most, (*most.shape, *(1,) * axes)))
-    same = map_("or", same, map_("ne", framed, framed))  # where there is a NaN, it is the maximum
+    same = map_("or", same, map_("ne", framed, framed))  # a NaN is the maximum of its window
     place, inside = None, None
     for k, (each, span, size) in enumerate(zip(by, at, x.shape[lead:], strict=True)):
         window = iota(_alone(framed.type.rank, lead + k, span.count), lead + k, INT64)
@@ -143,7 +141,7 @@ def _places(
         "min", map_("select", there, place, scalar(NOWHERE, place)), range(lead + axes, lead + 2 * axes)
     )
     places = map_("select", map_("eq", places, scalar(NOWHERE, places)), scalar(-1, places), places)
-    assert layer.attrs.indices_type is not None, "somebody asked for positions"
+    assert layer.attrs.indices_type is not None, "indices_type is set"
     return cast(reshape(places, most.shape), layer.attrs.indices_type)
 
 
@@ -152,7 +150,7 @@ def _alone(rank: int, axis: int, size: Dim) -> tuple[Dim, ...]:
 
 
 def _average(layer: Layer[PoolingAttrs], x: Value, by: Sequence[Slide], at: Sequence[Span]) -> Value:
-    """The sum by the reciprocal of the elements that count: of a number, or the product of one for each axis.
+    """The sum times the reciprocal of the count: a constant, or the product of one count per axis.
     A division takes as long as the sum of twenty elements."""
     summed = fold("sum", layer.name, x, by, at)
     first, excludes = x.type.rank - len(by), layer.attrs.average_count_excludes_padding
@@ -167,7 +165,7 @@ def _average(layer: Layer[PoolingAttrs], x: Value, by: Sequence[Slide], at: Sequ
 
 
 def _elements(x: Value, axis: int, by: Slide, span: Span, excludes: bool) -> Value | None:
-    """How many elements of each window along `axis` count; None where all of them do."""
+    """The number of counted elements of each window along `axis`; None if all are counted."""
     border = (span.before, span.after, span.overhang) if excludes else (span.overhang,)
     if all(d == 0 for d in border):
         return None
@@ -188,7 +186,7 @@ def _elements(x: Value, axis: int, by: Slide, span: Span, excludes: bool) -> Val
 
 
 def _steps(distance: Value, step: int) -> Value:
-    """How many multiples of `step`, from 0 on, lie before a distance."""
+    """The number of multiples of `step`, from 0 on, that are less than a distance."""
     return map_("floordiv", map_("add", distance, scalar(step - 1, distance)), scalar(step, distance))
 
 
@@ -198,7 +196,7 @@ def _number(n: Dim, rank: int) -> Value:
 
 @dataclass(frozen=True, slots=True)
 class Sliding:
-    """Checked attributes: how windows slide along each axis, and the explicit paddings."""
+    """Checked attributes: the windows along each axis, and the explicit paddings."""
 
     by: tuple[Slide, ...]
     before: tuple[int, ...]
@@ -209,19 +207,19 @@ def _sliding(layer: Layer[PoolingAttrs]) -> Sliding:
     attrs, where, rank = layer.attrs, layer.name, layer.input(0).type.rank
     count = len(attrs.window_size_nd)
     if count not in AXES:
-        got, do = f"window_size_nd {show(attrs.window_size_nd)}", "give (rows, columns), or three sizes"
+        got, do = f"window_size_nd {show(attrs.window_size_nd)}", "pass 2 sizes (rows, columns) or 3"
         raise ShapeError("AR108", where, got, "2 or 3 values", do)
     if rank <= count:
         do = "add dimensions of size 1 with a shuffle or unsqueeze"
         raise ShapeError("AR101", where, f"rank {rank} for windows of {count} axes", f"rank > {count}", do)
     share = f"blend_factor {attrs.blend_factor}"
     if not math.isfinite(attrs.blend_factor):
-        raise ArgumentError("AR308", where, share, "a finite number", "give the average's share, 0 to 1")
+        raise ArgumentError("AR308", where, share, "a finite number", "set the weight of the average, 0 to 1")
     if not 0 <= attrs.blend_factor <= 1:
-        raise ArgumentError("AR304", where, share, "0 to 1", "0 is the maximum alone, 1 the average")
+        raise ArgumentError("AR304", where, share, "0 to 1", "use 0 for the maximum, 1 for the average")
     if attrs.indices_type is not None and (attrs.type is not P.MAX or attrs.indices_type not in INTS):
         got = f"{attrs.indices_type.name} positions of {attrs.type.name}"
-        raise DTypeError("AR206", where, got, "INT32 or INT64 positions of MAX", "leave indices_type alone")
+        raise DTypeError("AR206", where, got, "INT32 or INT64 positions of MAX", "do not set indices_type")
     by = slides(where, attrs.window_size_nd, attrs.stride_nd, attrs.dilation_nd, name="window_size_nd")
     names = ("pre_padding", "post_padding")
     paddings = zip(names, attrs.paddings, strict=True)
@@ -230,7 +228,7 @@ def _sliding(layer: Layer[PoolingAttrs]) -> Sliding:
 
 
 def ref(attrs: PoolingAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
-    """Window by window: the elements of the input that lie in it, by NumPy's max and sum."""
+    """Window by window: NumPy's max and sum of the elements inside the input."""
     x, lead = arrays[0], arrays[0].ndim - len(attrs.window_size_nd)
     plans = [_windows_of_axis(attrs, k, size) for k, size in enumerate(x.shape[lead:])]
     y = np.empty((*x.shape[:lead], *map(len, plans)), x.dtype)
@@ -246,7 +244,7 @@ def ref(attrs: PoolingAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
 
 
 def _first(window: Array, along: list[list[int]], sizes: tuple[int, ...]) -> int:
-    """Where the first NaN, or the first of the largest, lies in a plane of these sizes."""
+    """The position of the first NaN, or of the first maximum, in a plane of these sizes."""
     if window.size == 0:
         return -1
     flat = window.reshape(-1)
@@ -257,7 +255,7 @@ def _first(window: Array, along: list[list[int]], sizes: tuple[int, ...]) -> int
 
 
 def _windows_of_axis(attrs: PoolingAttrs, k: int, size: int) -> list[tuple[list[int], int]]:
-    """The positions of each window in the input, and how many of its elements count."""
+    """The positions of each window inside the input, and the number of its elements to divide by."""
     stride, step = (attrs.stride_nd or (1, 1, 1))[k], (attrs.dilation_nd or (1, 1, 1))[k]
     window = (attrs.window_size_nd[k] - 1) * step + 1
     zeros = attrs.padding_nd or (0, 0, 0)
@@ -280,7 +278,7 @@ def _windows_of_axis(attrs: PoolingAttrs, k: int, size: int) -> list[tuple[list[
 
 
 def _pooled(attrs: PoolingAttrs, inside: Array, counted: int) -> Array:
-    """What becomes of windows, of which `inside` holds the elements along its last axes."""
+    """The pooled values of windows whose elements `inside` holds along its last axes."""
     axes = tuple(range(-len(attrs.window_size_nd), 0))
     least = lowest(DataType.INT8 if inside.dtype.kind == "i" else DataType.FLOAT)
     most = np.asarray(np.max(inside, axis=axes, initial=least))
@@ -294,22 +292,22 @@ def _pooled(attrs: PoolingAttrs, inside: Array, counted: int) -> Array:
 
 
 def dla(layer: Layer[PoolingAttrs]) -> str | None:
-    """Maximum and average in two dimensions, within documented sizes."""
+    """None for maximum and average in two dimensions, within documented sizes."""
     attrs = layer.attrs
     sliding = _sliding(layer)
     if any(each.dilation > 1 for each in sliding.by):
-        return "DLA pools windows whose elements lie side by side"
+        return "DLA does not pool with dilation"
     if attrs.type is P.MAX_AVERAGE_BLEND:
-        return "DLA does not blend maximum and average"
+        return "DLA does not support MAX_AVERAGE_BLEND"
     if len(sliding.by) != 2:
-        return "DLA pools in two dimensions"
+        return "DLA pools in two dimensions only"
     fits = all(each.size <= 8 and each.stride <= 16 for each in sliding.by)
     fits = fits and max(*sliding.before, *sliding.after) <= 7
-    return None if fits else "DLA pools with windows of 1 to 8, strides of 1 to 16 and borders of 0 to 7"
+    return None if fits else "DLA pools with windows of 1 to 8, strides of 1 to 16, padding of 0 to 7"
 
 
 def cases() -> tuple[Case[PoolingAttrs], ...]:
-    """Every type, kind and padding mode; windows of few elements, of many, of all there are, and of none."""
+    """Every type, kind and padding mode; windows of few, many, all and no elements of the input."""
     a, x, int8 = PoolingAttrs, ((2, 3, 7, 8),), (DataType.INT8,)
     around = partial(a, stride_nd=(2, 1), pre_padding=(1, 0), post_padding=(0, 1))
     average, pair = around(P.AVERAGE, (3, 3)), a(P.MAX, (2, 2), (2, 2))
@@ -326,7 +324,7 @@ def cases() -> tuple[Case[PoolingAttrs], ...]:
         Case(around(P.MAX_AVERAGE_BLEND, (2, 3), blend_factor=0.25), x),
         Case(up(P.AVERAGE, (3, 3)), x),
         Case(up(P.AVERAGE, (3, 3), average_count_excludes_padding=False), x),
-        Case(up(P.MAX, (2, 2)), ((1, 1, 5, 5),)),  # the last row of windows lies behind the input
+        Case(up(P.MAX, (2, 2)), ((1, 1, 5, 5),)),  # the last row of windows lies after the input
         Case(lower(P.AVERAGE, (2, 4), average_count_excludes_padding=False), x),
         Case(lower(P.MAX, (2, 1)), x),
         Case(a(P.AVERAGE, (3, 2), (2, 3), M.SAME_UPPER), x),
@@ -356,7 +354,7 @@ def cases() -> tuple[Case[PoolingAttrs], ...]:
 
 
 def _dilated() -> tuple[Case[PoolingAttrs], ...]:
-    """Elements that lie apart: every type, mode and way to count."""
+    """Dilated windows: every type, mode and way to count."""
     apart = partial(PoolingAttrs, stride_nd=(2, 1), padding_nd=(1, 2), dilation_nd=(2, 3))
     x = ((2, 3, 8, 9),)
     return (
@@ -371,25 +369,25 @@ def _dilated() -> tuple[Case[PoolingAttrs], ...]:
 
 
 def mistakes() -> tuple[Mistake[PoolingAttrs], ...]:
-    """Ranks, counts, sizes, shares and types."""
+    """Wrong ranks, numbers of values, sizes, weights and types."""
     a, x, square = PoolingAttrs, ((1, 2, 4, 5),), (2, 2)
     share = partial(a, P.MAX_AVERAGE_BLEND, square)
     return (
-        Mistake("AR206", "positions of averages", a(P.AVERAGE, square, indices_type=DataType.INT32), x),
-        Mistake("AR206", "positions that are no integers", a(P.MAX, square, indices_type=DataType.FLOAT), x),
-        Mistake("AR101", "an input without an axis before those of the window", a(P.MAX, square), ((4, 5),)),
-        Mistake("AR108", "a window of another number of axes than 2 or 3", a(P.MAX, (2,)), x),
-        Mistake("AR108", "strides for other axes than the window's", a(P.MAX, square, (1, 1, 1)), x),
-        Mistake("AR108", "padding for other axes than the window's", a(P.MAX, square, pre_padding=(1,)), x),
-        Mistake("AR304", "a window of no elements", a(P.MAX, (2, 0)), x),
+        Mistake("AR206", "indices_type for averages", a(P.AVERAGE, square, indices_type=DataType.INT32), x),
+        Mistake("AR206", "a non-integer indices_type", a(P.MAX, square, indices_type=DataType.FLOAT), x),
+        Mistake("AR101", "an input without an axis before the window", a(P.MAX, square), ((4, 5),)),
+        Mistake("AR108", "a window of other than 2 or 3 axes", a(P.MAX, (2,)), x),
+        Mistake("AR108", "a wrong number of strides", a(P.MAX, square, (1, 1, 1)), x),
+        Mistake("AR108", "a wrong number of paddings", a(P.MAX, square, pre_padding=(1,)), x),
+        Mistake("AR304", "a window size below 1", a(P.MAX, (2, 0)), x),
         Mistake("AR304", "a stride below 1", a(P.MAX, square, (0, 1)), x),
         Mistake("AR304", "a dilation below 1", a(P.MAX, square, dilation_nd=(0, 1)), x),
         Mistake("AR304", "padding below 0", a(P.MAX, square, post_padding=(0, -1)), x),
         Mistake("AR304", "a blend_factor outside 0 to 1", share(blend_factor=1.5), x),
-        Mistake("AR308", "a blend_factor that is not finite", share(blend_factor=math.nan), x),
-        Mistake("AR126", "a window that is larger than the padded input", a(P.MAX, (5, 2)), x),
-        Mistake("AR126", "a window that is larger at run time", a(P.MAX, (5, 2)), x, dynamic=True),
-        Mistake("AR202", "a type that Pooling does not take", a(P.MAX, square), x, (DataType.INT32,)),
+        Mistake("AR308", "an infinite or NaN blend_factor", share(blend_factor=math.nan), x),
+        Mistake("AR126", "a window larger than the padded input", a(P.MAX, (5, 2)), x),
+        Mistake("AR126", "a window larger than the input at run time", a(P.MAX, (5, 2)), x, dynamic=True),
+        Mistake("AR202", "an unsupported element type", a(P.MAX, square), x, (DataType.INT32,)),
     )
 
 
@@ -410,15 +408,14 @@ OPS = (
         attrs=PoolingAttrs,
         expand=expand,
         ref=ref,
-        doc="Windows slide along the last two or three axes. MAX takes the largest element, AVERAGE the "
-        "mean, MAX_AVERAGE_BLEND (1 − blend_factor) · max + blend_factor · mean; computed in float32, and "
-        "float64, an extension, in float64. "
-        "Padding is no candidate for the maximum and adds 0 to the sum; what lies behind it, where "
-        "EXPLICIT_ROUND_UP lets the last window reach, is never counted. Where a window has no element that "
-        "counts, the mean is NaN, and the maximum −inf. int8 maxima are those of the codes. bfloat16 is an "
-        "extension, and so are dilations, and positions: once `indices_type` is set, output 1 has each "
-        "maximum's place in the plane of the last two or three axes, counted row by row: the first of equal "
-        "ones, and of NaN, and −1 for a window without elements.",
+        doc="Pools windows along the last two or three axes. MAX returns the largest element, AVERAGE the "
+        "mean, and MAX_AVERAGE_BLEND (1 − blend_factor) · max + blend_factor · mean. The arithmetic is in "
+        "float32, for float64 in float64. Padding is ignored by the maximum and adds 0 to the sum. Positions "
+        "after the padding, which the last window reaches with EXPLICIT_ROUND_UP, are never counted. If a "
+        "window counts no element, the mean is NaN and the maximum −inf. int8 maxima compare codes. "
+        "bfloat16, float64, dilations and `indices_type` are extensions. If `indices_type` is set, output 1 "
+        "holds the row-major position of each maximum in the plane of the last two or three axes: the first "
+        "one of equal maxima or NaN, and −1 for a window without elements.",
         cases=cases,
         mistakes=mistakes,
         dla=dla,
