@@ -1,4 +1,4 @@
-"""Quantize and Dequantize: numbers as codes of a narrow type, and back.
+"""Quantize and Dequantize: numbers to codes of a narrow type, and codes to numbers.
 
 add_quantize(x, scale, DataType.INT8)        # clamp(round(x / scale)), −128 … 127
 add_dequantize(q, scale, DataType.FLOAT)     # q · scale
@@ -33,16 +33,16 @@ class QuantizeAttrs(Attrs):
     """Attributes of Quantize and Dequantize."""
 
     to_type: DataType = attr(Kind.ENUM, "the type of the output", enum=DataType)
-    axis: int = attr(Kind.INT, "the axis whose slices have a scale each; -1: none is named", -1)
+    axis: int = attr(Kind.INT, "axis whose slices have one scale each; -1: not set", -1)
     block_shape: tuple[int, ...] | None = attr(
         Kind.DIMS,
-        "the sizes of a block, -1 for a whole axis; unset: the input's divided by those of the scale",
+        "block shape, -1 for a whole axis; unset: the shape of the input divided by that of the scale",
         None,
     )
 
 
 def expand_quantize(layer: Layer[QuantizeAttrs]) -> tuple[Value, ...]:
-    """A quotient, rounded and limited."""
+    """A quotient, rounded and clamped."""
     x, to = layer.input(0), layer.attrs.to_type
     _check_target(layer, NARROW)
     dtype = layer.input(SCALE).dtype
@@ -65,15 +65,15 @@ def _check_target(layer: Layer[QuantizeAttrs], allowed: frozenset[DataType]) -> 
     to = layer.attrs.to_type
     if to not in allowed:
         names = ", ".join(short_name(t) for t in sorted(allowed, key=int))
-        do = "use add_cast for a type without a scale"
+        do = "use add_cast to convert without a scale"
         raise DTypeError("AR206", layer.name, f"{short_name(to)} for the output", f"one of {names}", do)
 
 
 def _beside(layer: Layer[QuantizeAttrs], narrow: DataType) -> tuple[Value, Value | None]:
-    """The scale (FLOAT) and the zero point with the axes of the input."""
+    """The scale (FLOAT) and the zero point, broadcast along the axes of the input."""
     x, scale, zero = layer.input(0), layer.input(SCALE), layer.optional(ZERO)
     if x.type.rank == 0:
-        raise ShapeError("AR101", layer.name, "a scalar", "rank 1 or more", "give it a dimension of size 1")
+        raise ShapeError("AR101", layer.name, "a scalar", "rank 1 or more", "add a dimension of size 1")
     check_scale(layer.name, scale)
     grain = Grain(layer.name, layer.attrs.axis, layer.attrs.block_shape)
     laid = cast(beside(grain, scale, x, "scale"), FLOAT)
@@ -84,7 +84,7 @@ def _beside(layer: Layer[QuantizeAttrs], narrow: DataType) -> tuple[Value, Value
 
 
 def _is_nothing(zero: Value) -> bool:
-    """Whether a zero point is a constant of float32 zeros, which programs give for none."""
+    """Whether a zero point is a constant of float32 zeros, which means no zero point."""
     return zero.dtype is FLOAT and isinstance(zero.op, Const) and not np.any(held(zero))
 
 
@@ -94,19 +94,19 @@ def _check_zero(layer: Layer[QuantizeAttrs], zero: Value, narrow: DataType) -> N
         raise DTypeError("AR203", layer.name, got, short_name(narrow), do)
     constant = constant_of(zero)
     if constant is None:
-        got, do = "a zero point whose values depend on the run", "use add_constant"
+        got, do = "a zero point that is not constant", "use add_constant"
         raise ShapeError("AR121", layer.name, got, "build-time constants", do)
     constant.blob.fixed()
     if not is_integer(narrow) and np.any(held(zero) != 0):
-        got = f"a zero point that is not 0, of {short_name(narrow)}"
-        raise ArgumentError("AR304", layer.name, got, "0", "leave it out")
+        got = f"a nonzero zero point of {short_name(narrow)}"
+        raise ArgumentError("AR304", layer.name, got, "0", "remove it")
 
 
 # ---- references -----------------------------------------------------------------------------------
 
 
 def ref_quantize(attrs: QuantizeAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
-    """Real numbers of steps, which the caller rounds."""
+    """The quotients, which the caller rounds."""
     x, scale, zero = _laid(attrs, arrays)
     with np.errstate(all="ignore"):
         steps = x / scale
@@ -117,7 +117,7 @@ def ref_quantize(attrs: QuantizeAttrs, arrays: tuple[Array, ...]) -> tuple[Array
 
 
 def ref_dequantize(attrs: QuantizeAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
-    """Real numbers."""
+    """The real numbers of the codes."""
     x, scale, zero = _laid(attrs, arrays)
     return ((x - zero) * scale,)
 
@@ -125,7 +125,7 @@ def ref_dequantize(attrs: QuantizeAttrs, arrays: tuple[Array, ...]) -> tuple[Arr
 def _laid(
     attrs: QuantizeAttrs, arrays: tuple[Array, ...]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """The input, and scales and zero points for each of its elements."""
+    """The input, and the scale and zero point of each of its elements."""
     x, scale = arrays[0].astype(np.float64), arrays[SCALE].astype(np.float64)
     operand = arrays[ZERO] if len(arrays) > ZERO else ABSENT
     zero = np.zeros(scale.shape) if operand is ABSENT else operand.astype(np.float64)
@@ -160,7 +160,7 @@ def _case(to: DataType, shape: tuple[int, ...], scale: Array, dtype: DataType = 
           zero: Array | None = None, low: float = -20.0, high: float = 20.0,
           narrow: DataType | None = None,
           dynamic: tuple[tuple[int, ...], ...] = ()) -> Case[QuantizeAttrs]:  # fmt: skip
-    """`narrow`: the type of a zero point. A scale of one element stays that where sizes are open."""
+    """`narrow`: the type of the zero point. A scale of one element stays static."""
     if not dynamic and scale.size == 1:
         dynamic = (tuple(range(len(shape))), (), ())
     attrs = QuantizeAttrs(to, axis, block)
@@ -171,7 +171,7 @@ def _case(to: DataType, shape: tuple[int, ...], scale: Array, dtype: DataType = 
 
 
 def _grains(make: Callable[..., Case[QuantizeAttrs]]) -> list[Case[QuantizeAttrs]]:
-    """A scale for all, for slices, for blocks, on static and open sizes, and without elements."""
+    """Scales per tensor, per axis and per block, with static and dynamic dimensions, and empty tensors."""
     fixed = ((), ())
     return [
         make((3, 5), _scales()),
@@ -194,7 +194,7 @@ def _grains(make: Callable[..., Case[QuantizeAttrs]]) -> list[Case[QuantizeAttrs
 
 
 def cases_quantize() -> tuple[Case[QuantizeAttrs], ...]:
-    """Every type of input, scale and output; all grains; zero points; what saturates, and NaN."""
+    """Every type of input, scale and output; all scale layouts; zero points; saturation and NaN."""
 
     def make(shape: tuple[int, ...], scale: Array, **more: object) -> Case[QuantizeAttrs]:
         case: Callable[..., Case[QuantizeAttrs]] = _case
@@ -213,7 +213,7 @@ def cases_quantize() -> tuple[Case[QuantizeAttrs], ...]:
 
 
 def cases_dequantize() -> tuple[Case[QuantizeAttrs], ...]:
-    """Every type of input, scale and output; all grains; zero points."""
+    """Every type of input, scale and output; all scale layouts; zero points."""
 
     def make(shape: tuple[int, ...], scale: Array, **more: object) -> Case[QuantizeAttrs]:
         case: Callable[..., Case[QuantizeAttrs]] = _case
@@ -232,7 +232,7 @@ def cases_dequantize() -> tuple[Case[QuantizeAttrs], ...]:
 
 
 def _mistakes(to: DataType, x: DataType, wrong: DataType) -> tuple[Mistake[QuantizeAttrs], ...]:
-    """What both refuse. `x`: the type of the input, `wrong`: one that the output may not have."""
+    """The errors of both. `x`: the type of the input; `wrong`: an unsupported output type."""
     a = QuantizeAttrs(to)
     one, three, kinds = ((3, 4), ()), ((3, 4), (3,)), (x, FLOAT)
     narrow = INT8 if x is INT8 else to
@@ -241,66 +241,65 @@ def _mistakes(to: DataType, x: DataType, wrong: DataType) -> tuple[Mistake[Quant
         return None, np.array(numbers)
 
     return (
-        Mistake("AR206", "a type that the output may not have", replace(a, to_type=wrong), one, kinds),
-        Mistake("AR202", "a type that the input may not have", a, one, (DataType.INT32, FLOAT)),
-        Mistake("AR202", "a scale that is no float", a, one, (x, DataType.INT32)),
+        Mistake("AR206", "an unsupported output type", replace(a, to_type=wrong), one, kinds),
+        Mistake("AR202", "an unsupported input type", a, one, (DataType.INT32, FLOAT)),
+        Mistake("AR202", "a scale that is not a float", a, one, (x, DataType.INT32)),
         Mistake("AR101", "a scalar", a, ((), ()), kinds),
         Mistake("AR303", "an axis outside the rank", replace(a, axis=2), three, kinds),
         Mistake("AR303", "an axis below -1", replace(a, axis=-2), three, kinds),
-        Mistake("AR306", "a scale for each slice, and no axis", a, three, kinds),
-        Mistake("AR123", "another count of scales than the axis has", replace(a, axis=1), three, kinds),
-        Mistake("AR123", "another count of scales at run time", replace(a, axis=1), three, kinds,
+        Mistake("AR306", "a scale per slice without an axis", a, three, kinds),
+        Mistake("AR123", "a wrong number of scales", replace(a, axis=1), three, kinds),
+        Mistake("AR123", "a wrong number of scales at run time", replace(a, axis=1), three, kinds,
                 dynamic=True),
-        Mistake("AR123", "a scale of another rank", a, ((3, 4), (1, 3, 4)), kinds),
-        Mistake("AR123", "sizes that blocks do not divide", a, ((3, 4), (3, 3)), kinds),
-        Mistake("AR117", "open sizes, and no block_shape", a, ((3, 4), (3, 2)), kinds, dynamic=True),
-        Mistake("AR108", "another count of block sizes than axes",
+        Mistake("AR123", "a scale of a wrong rank", a, ((3, 4), (1, 3, 4)), kinds),
+        Mistake("AR123", "dimensions not divisible by the blocks", a, ((3, 4), (3, 3)), kinds),
+        Mistake("AR117", "dynamic dimensions without block_shape", a, ((3, 4), (3, 2)), kinds, dynamic=True),
+        Mistake("AR108", "a block_shape of a wrong length",
                 replace(a, block_shape=(1, 2, 2)), ((3, 4), (3, 2)), kinds),
         Mistake("AR304", "a block size below 1", replace(a, block_shape=(1, 0)), ((3, 4), (3, 2)), kinds),
-        Mistake("AR123", "blocks that are not the scale's", replace(a, block_shape=(1, 4)),
+        Mistake("AR123", "a wrong block_shape for the scale", replace(a, block_shape=(1, 4)),
                 ((3, 4), (3, 2)), kinds),
-        Mistake("AR123", "blocks that are not the scale's at run time", replace(a, block_shape=(1, 4)),
+        Mistake("AR123", "a wrong block_shape for the scale at run time", replace(a, block_shape=(1, 4)),
                 ((3, 4), (3, 2)), kinds, dynamic=True),
-        Mistake("AR123", "blocks and one scale for each slice", replace(a, block_shape=(1, 4)), three, kinds),
-        Mistake("AR203", "a zero point of another type than the codes", a, (*one, ()),
+        Mistake("AR123", "block_shape with a scale per slice", replace(a, block_shape=(1, 4)), three, kinds),
+        Mistake("AR203", "a zero point of a different type than the codes", a, (*one, ()),
                 (*kinds, DataType.FP8)),
-        Mistake("AR123", "a zero point for no slice", replace(a, axis=1), (*one, (5,)), (*kinds, narrow)),
+        Mistake("AR123", "a zero point of a wrong size", replace(a, axis=1), (*one, (5,)), (*kinds, narrow)),
     )  # fmt: skip
 
 
 def mistakes_quantize() -> tuple[Mistake[QuantizeAttrs], ...]:
-    """Types, axes, blocks, zero points."""
+    """Wrong types, axes, blocks and zero points."""
     fp8, half = QuantizeAttrs(DataType.FP8), QuantizeAttrs(INT8)
     kinds, data = (FLOAT, FLOAT, DataType.FP8), (None, None, np.array(1.0))
     mixed = (FLOAT, DataType.HALF)
     return (
         *_mistakes(INT8, FLOAT, FLOAT),
-        Mistake("AR203", "a half scale beside an input of another type", half, ((3,), ()), mixed),
-        Mistake("AR304", "a zero point of fp8 that is not 0", fp8, ((3,), (), ()), kinds, data),
+        Mistake("AR203", "a float16 scale with an input of a different type", half, ((3,), ()), mixed),
+        Mistake("AR304", "a nonzero zero point of fp8", fp8, ((3,), (), ()), kinds, data),
     )
 
 
 def mistakes_dequantize() -> tuple[Mistake[QuantizeAttrs], ...]:
-    """Types, axes, blocks, zero points."""
+    """Wrong types, axes, blocks and zero points."""
     a, shapes = QuantizeAttrs(FLOAT), ((3,), (), ())
     kinds, data = (DataType.FP8, FLOAT, DataType.FP8), (None, None, np.array(1.0))
     return (
         *_mistakes(FLOAT, INT8, INT8),
-        Mistake("AR304", "a zero point of fp8 that is not 0", a, shapes, kinds, data),
+        Mistake("AR304", "a nonzero zero point of fp8", a, shapes, kinds, data),
     )
 
 
 GRAINS = (
-    "One scale serves the tensor (one element), each slice along `axis` (a vector; activations may have "
-    "one, too, as an extension), or each block (a scale of the input's rank): the sizes of blocks are those "
-    "of the input divided by those of the scale, unless `block_shape` names them. Scales may be computed; "
-    "constant ones must be above 0. Zero points of int8 and int4 may be any codes, as an extension. Dynamic "
-    "ranges are not looked at."
+    "The scale is per tensor (one element), per slice along `axis` (a vector), or per block (a tensor of "
+    "the input's rank). The shape of a block is that of the input divided by that of the scale, unless "
+    "`block_shape` is set. Scales may be computed; constant scales must be above 0. A vector of scales for "
+    "activations and nonzero zero points of int8 and int4 are extensions. Dynamic ranges are ignored."
 )
-CODED = "The arithmetic is float32's. "
+CODED = "The arithmetic is in float32. "
 STEPS = (
     Input("scale", SCALES),
-    Input("zero_point", NARROW | {FLOAT}, required=False, build_time=True),  # of FLOAT zeros: none
+    Input("zero_point", NARROW | {FLOAT}, required=False, build_time=True),  # FLOAT zeros mean none
 )
 OPS = (
     Op(
@@ -320,10 +319,10 @@ OPS = (
         attrs=QuantizeAttrs,
         expand=expand_quantize,
         ref=ref_quantize,
-        doc="clamp(round(x / scale) + zero point) as int8, int4, fp8 or fp4: rounded half to even and "
-        "saturated at the type's limits, −128 and 127, −8 and 7, ±448, ±6; floats are rounded to the nearest "
-        "number of their type. A zero point of float32 zeros is none. "
-        "NaN becomes the lowest code of an integer type, NaN of fp8, 6 of fp4. "
+        doc="Computes clamp(round(x / scale) + zero point) in int8, int4, fp8 or fp4, rounded half to even "
+        "and saturated at the limits of the type: −128 and 127, −8 and 7, ±448, ±6. fp8 and fp4 round to the "
+        "nearest number of the type. A zero point of float32 zeros means no zero point. "
+        "NaN becomes the lowest code in an integer type, NaN in fp8, and 6 in fp4. "
         + CODED
         + GRAINS,
         cases=cases_quantize,
@@ -350,8 +349,8 @@ OPS = (
         attrs=QuantizeAttrs,
         expand=expand_dequantize,
         ref=ref_dequantize,
-        doc="(x − zero point) · scale as float32, float16 or bfloat16. Sums of products of two dequantised "
-        "operands are made of their int8 codes, exactly, where scales are alike along what is summed. "
+        doc="Computes (x − zero point) · scale in float32, float16 or bfloat16. A sum of products of two "
+        "dequantized operands is computed exactly from int8 codes if scales are equal along the summed axes. "
         + CODED
         + GRAINS,
         cases=cases_dequantize,

@@ -1,4 +1,4 @@
-"""RaggedSoftMax: softmax of rows of different length, which fill a tensor from the left.
+"""RaggedSoftMax: softmax of rows of different lengths, left-aligned in one tensor.
 
 add_ragged_softmax(x, bounds)    # x: (4, 10); bounds: (4, 1), the length of each row
 """
@@ -17,7 +17,7 @@ from anyrt.ops._math import softmax
 from anyrt.ops._record import Array, Attrs, Case, Input, Layer, Method, Mistake, Op
 from anyrt.prims.build import iota, map_, scalar
 
-ROWS = {2: "rows", 3: "batch rows"}  # the axes of rows by the rank of the input
+ROWS = {2: "rows", 3: "batch rows"}  # names of the axes before the columns, by the rank of the input
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +26,10 @@ class RaggedSoftMaxAttrs(Attrs):
 
 
 def expand(layer: Layer[RaggedSoftMaxAttrs]) -> tuple[Value, ...]:
-    """Softmax of what lies before the bounds and of -inf elsewhere, where 0 takes the place of the result."""
+    """Softmax with -inf in place of the elements beyond the bound, whose result is replaced by 0."""
     x, bounds = layer.input(0), layer.input(1)
     if x.type.rank not in ROWS:
-        do = "give (rows, columns), or (batch, rows, columns)"
+        do = "reshape to (rows, columns) or (batch, rows, columns)"
         code = "AR101" if x.type.rank < min(ROWS) else "AR124"
         raise ShapeError(code, layer.name, f"rank {x.type.rank}", "rank 2 or 3", do)
     axis = x.type.rank - 1
@@ -40,13 +40,13 @@ def expand(layer: Layer[RaggedSoftMaxAttrs]) -> tuple[Value, ...]:
 
 
 def _axes(last: str, layer: Layer[RaggedSoftMaxAttrs]) -> str | None:
-    """The axes of an operand with this one behind those of rows; none for an input of another rank."""
+    """The axes of an operand whose last axis is `last`; None for an unsupported rank."""
     rows = ROWS.get(layer.input(0).type.rank)
     return rows and f"{rows} {last}"
 
 
 def ref(attrs: RaggedSoftMaxAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
-    """The formula for each row, cut at its bound."""
+    """The formula for each row, truncated at its bound."""
     x, bounds = arrays[0].astype(np.float64), arrays[1]
     y = np.zeros_like(x)
     with np.errstate(all="ignore"):
@@ -59,7 +59,7 @@ def ref(attrs: RaggedSoftMaxAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ..
 
 
 def cases() -> tuple[Case[RaggedSoftMaxAttrs], ...]:
-    """Both ranks, bounds from below 0 to beyond the row, rows of -inf, nothing."""
+    """Both ranks, bounds from below 0 to beyond the row, rows of -inf, empty tensors."""
     a, types = RaggedSoftMaxAttrs(), (DataType.FLOAT, DataType.INT32)
     bounds = np.array([-1, 0, 1, 5, 17, 99])
     special = np.array([[-np.inf, -np.inf, 7.0], [1.0, np.nan, np.inf], [np.inf, 1.0, 0.0]])
@@ -73,17 +73,17 @@ def cases() -> tuple[Case[RaggedSoftMaxAttrs], ...]:
 
 
 def mistakes() -> tuple[Mistake[RaggedSoftMaxAttrs], ...]:
-    """Ranks, sizes and types."""
+    """Wrong ranks, sizes and types."""
     a, types, good = RaggedSoftMaxAttrs(), (DataType.FLOAT, DataType.INT32), ((3, 5), (3, 1))
     return (
         Mistake("AR101", "an input of fewer than 2 dimensions", a, ((5,), (1,)), types),
         Mistake("AR124", "an input of more than 3 dimensions", a, ((2, 2, 3, 5), (2, 2, 3, 1)), types),
-        Mistake("AR123", "bounds of another rank", a, ((3, 5), (3,)), types),
-        Mistake("AR123", "more or fewer bounds than rows", a, ((3, 5), (4, 1)), types),
-        Mistake("AR123", "several bounds for a row", a, ((3, 5), (3, 5)), types),
+        Mistake("AR123", "bounds of a wrong rank", a, ((3, 5), (3,)), types),
+        Mistake("AR123", "a wrong number of bounds", a, ((3, 5), (4, 1)), types),
+        Mistake("AR123", "more than one bound per row", a, ((3, 5), (3, 5)), types),
         Mistake("AR202", "an input that is not float32", a, good, (DataType.HALF, DataType.INT32)),
         Mistake("AR202", "bounds that are not int32", a, good, (DataType.FLOAT, DataType.INT64)),
-        Mistake("AR123", "bounds that do not fit at run time", a, ((3, 5), (4, 1)), types, dynamic=True),
+        Mistake("AR123", "a wrong number of bounds at run time", a, ((3, 5), (4, 1)), types, dynamic=True),
     )
 
 
@@ -105,9 +105,9 @@ OPS = (
         attrs=RaggedSoftMaxAttrs,
         expand=expand,
         ref=ref,
-        doc="Softmax of the first elements of each row, as many as its bound says, and 0 behind them. The "
-        "input is (rows, columns) or (batch, rows, columns), bounds have one column. A bound below 0 "
-        "counts as 0, one beyond the row as its length.",
+        doc="Computes the softmax of the first elements of each row, up to its bound; the others are 0. The "
+        "input is (rows, columns) or (batch, rows, columns); the bounds have one column. A negative bound is "
+        "treated as 0, and a bound greater than the number of columns as that number.",
         cases=cases,
         mistakes=mistakes,
         source="operator page RaggedSoftMax",

@@ -22,7 +22,7 @@ from anyrt.prims.build import cast, reduce_, squeeze
 
 R = ReduceOperation
 TYPES = FLOATS | INTS | (OWN_NUMBERS - PACKED)
-# What averages add up in, where that is not float32.
+# The accumulators of averages, where they are not float32.
 WIDE = {t: DataType.INT64 for t in TYPES if is_integer(t)} | {
     t: t for t in (DataType.UINT64, DataType.DOUBLE)
 }
@@ -33,19 +33,19 @@ FOLDS = {R.SUM: "sum", R.PROD: "prod", R.MAX: "max", R.MIN: "min"}
 class ReduceAttrs(Attrs):
     """Attributes of Reduce."""
 
-    op: ReduceOperation = attr(Kind.ENUM, "how elements are folded", enum=ReduceOperation)
-    axes: int = attr(Kind.AXES, "the axes that are folded")
-    keep_dims: bool = attr(Kind.BOOL, "whether folded axes stay, with size 1")
+    op: ReduceOperation = attr(Kind.ENUM, "reduction operation", enum=ReduceOperation)
+    axes: int = attr(Kind.AXES, "axes to reduce")
+    keep_dims: bool = attr(Kind.BOOL, "keep reduced axes with size 1")
 
 
 def expand(layer: Layer[ReduceAttrs]) -> tuple[Value, ...]:
-    """One `Reduce`; averages sum in float32 or int64."""
+    """One `Reduce`; averages accumulate in float32 or int64."""
     x, attrs = layer.input(0), layer.attrs
     if x.type.rank == 0:
         raise ShapeError("AR101", layer.name, "rank 0", "rank >= 1", "add a dimension of size 1")
     axes = axes_of(layer.name, attrs.axes, x.type.rank)
     if attrs.op is R.NONE:
-        do = "NONE is for collectives"
+        do = "use NONE in add_dist_collective only"
         raise ArgumentError("AR304", layer.name, "operation NONE", "SUM, PROD, MAX, MIN or AVG", do)
     if attrs.op is R.AVG:
         wide = WIDE.get(x.dtype, DataType.FLOAT)
@@ -56,7 +56,7 @@ def expand(layer: Layer[ReduceAttrs]) -> tuple[Value, ...]:
 
 
 def ref(attrs: ReduceAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
-    """NumPy's reductions, with the documented answers for nothing."""
+    """NumPy's reductions, with the documented results for empty axes."""
     x = arrays[0]
     axes = tuple(i for i in range(x.ndim) if attrs.axes >> i & 1)
     with np.errstate(all="ignore"):
@@ -91,7 +91,7 @@ REFERENCES: dict[ReduceOperation, Callable[[Array, tuple[int, ...]], Array]] = {
 
 
 def dla(layer: Layer[ReduceAttrs]) -> str | None:
-    """Maxima over channels, height and width of four axes."""
+    """None for MAX over channels, height and width of a 4-dimensional input."""
     if layer.attrs.op is not R.MAX:
         return "DLA reduces by MAX only"
     fits = layer.input(0).type.rank == 4 and layer.attrs.axes & ~0b1110 == 0
@@ -134,14 +134,14 @@ def cases() -> tuple[Case[ReduceAttrs], ...]:
 
 
 def mistakes() -> tuple[Mistake[ReduceAttrs], ...]:
-    """Ranks, masks, operations and types."""
+    """Wrong ranks, masks, operations and types."""
     total, bools = ReduceAttrs(R.SUM, 1, True), (DataType.BOOL,)
     return (
         Mistake("AR101", "an input of rank 0", total, ((),)),
         Mistake("AR302", "a mask of 0", ReduceAttrs(R.SUM, 0, True), ((3,),)),
         Mistake("AR302", "a mask with bits beyond the rank", ReduceAttrs(R.SUM, 2, True), ((3,),)),
         Mistake("AR304", "the operation NONE", ReduceAttrs(R.NONE, 1, True), ((3,),)),
-        Mistake("AR202", "a type that Reduce does not take", total, ((3,),), bools),
+        Mistake("AR202", "an unsupported element type", total, ((3,),), bools),
     )
 
 
@@ -160,13 +160,13 @@ OPS = (
         attrs=ReduceAttrs,
         expand=expand,
         ref=ref,
-        doc="Reduces axes to one element. Floats add up in float32, float64 in itself, and are rounded "
-        "once; sums and products"
-        " of integers wrap, their averages add up in 64 bits and truncate towards zero; int8 stands for real "
-        "numbers, so that its results saturate and averages round half to even (100, 100, 3: SUM 127, AVG "
-        "68). MAX and MIN give NaN where there is one. Nothing at all gives 0 (SUM), 1 (PROD), the lowest "
-        "(MAX) or highest (MIN) number of the type, and for AVG NaN, 0 for integers, −128 for int8. float64 "
-        "and integers other than int32 and int64 are an extension.",
+        doc="Reduces axes to one element. Floats accumulate in float32, float64 in float64; "
+        "results are rounded once. Sums and products of integers wrap around. Averages of integers "
+        "accumulate in 64 bits and truncate towards zero. int8 represents real numbers: results saturate, "
+        "and averages round half to even (100, 100, 3: SUM 127, AVG 68). MAX and MIN return NaN if an "
+        "element is NaN. Over an empty axis, SUM is 0, PROD 1, MAX the lowest and MIN the highest number of "
+        "the type, and AVG NaN (0 for integers, −128 for int8). float64 and integers other than int32 and "
+        "int64 are extensions.",
         cases=cases,
         mistakes=mistakes,
         dla=dla,

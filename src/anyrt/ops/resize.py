@@ -1,4 +1,4 @@
-"""Resize: interpolation to a new size, given as a shape, as scales, or by a tensor of sizes.
+"""Resize: interpolation to a new size: a shape, scales, or a tensor of dimensions.
 
 layer = add_resize(x)
 layer.resize_mode, layer.scales = InterpolationMode.LINEAR, (1, 1, 2, 2)
@@ -65,7 +65,7 @@ T = TypeVar("T")
 
 
 def expand(layer: Layer[ResizeAttrs]) -> tuple[Value, ...]:
-    """One `Taps` for each axis that changes size, or may do so."""
+    """One `Taps` for each axis whose size changes or may change."""
     x, attrs = layer.input(0), layer.attrs
     if not math.isfinite(attrs.cubic_coeff):
         raise ArgumentError(
@@ -76,13 +76,13 @@ def expand(layer: Layer[ResizeAttrs]) -> tuple[Value, ...]:
     rules: Requirements = ()
     for axis, size in enumerate(sizes):
         got = f"size {size} for axis {axis} of {show(x.shape)}"
-        do = "give sizes of 0 or more"
+        do = "pass sizes of 0 or more"
         rules += need(layer.name, 0, Relation.LE, size, "AR110", got, "a size of 0 or more", do)
         rules += _within_reach(layer, x, axis, size)
     near = reach(attrs, x.type.rank)
     lines = {a: _line(attrs, x.shape[a], sizes[a], scales[a] if scales else None) for a in near}
     changed = {axis: line for axis, line in lines.items() if line.n_out != line.n_in}
-    # Judged before the taps, whose own conditions do not know the layer.
+    # Checked before the taps, whose own conditions do not name the layer.
     y = checked(x if attrs.resize_mode is NEAREST else cast(x, wide(x.dtype)), rules)
     if layer.optional(ROI) is not None:
         y = _back(_crop(layer, y, lines), x.dtype)
@@ -96,8 +96,8 @@ def expand(layer: Layer[ResizeAttrs]) -> tuple[Value, ...]:
 
 
 def _in_turn(attrs: ResizeAttrs, axes: list[int]) -> list[int]:
-    """The innermost axis first: rows resampled along it are what a window over the other axes keeps. Long
-    sums have no window: those of whole rows first, which leave fewer to gather along them."""
+    """The innermost axis first: a window over the other axes keeps rows resampled along it. Antialiased sums
+    have no window: the outer axes come first, which leaves fewer elements to gather along the rows."""
     return axes if attrs.antialias else axes[-1:] + axes[:-1]
 
 
@@ -132,16 +132,16 @@ def _line(attrs: ResizeAttrs, n: Dim, size: Dim, scale: Factor | None) -> Line:
 
 
 def _readable(layer: Layer[ResizeAttrs], y: Value, axis: int, size: Dim) -> Value:
-    """`y`, with the condition that its axis is not empty unless the new size is 0."""
+    """`y`, with the condition that the axis has elements unless the new size is 0."""
     length, do = y.shape[axis], f"axis {axis} is empty, so its new size must be 0"
     got = f"size {size} on the empty axis {axis} of {show(y.shape)}"
     return checked(y, need(layer.name, minimum(size, 1), Relation.LE, length, "AR110", got, "size 0", do))
 
 
 def _crop(layer: Layer[ResizeAttrs], y: Value, lines: dict[int, Line]) -> Value:
-    """The region of the input, along each axis within reach."""
+    """The region of the input, resampled along each axis within reach."""
     roi, attrs, rank = layer.input(ROI), layer.attrs, y.type.rank
-    got, do = f"roi of shape {show(roi.shape)} for rank {rank}", "give all beginnings, then all ends"
+    got, do = f"roi of shape {show(roi.shape)} for rank {rank}", "pass all starts, then all ends"
     if roi.type.rank != 1:
         raise ShapeError("AR123", layer.name, got, f"{2 * rank} numbers", do)
     rules = need(layer.name, roi.shape[0], Relation.EQ, 2 * rank, "AR123", got, f"{2 * rank} numbers", do)
@@ -182,7 +182,7 @@ def _scales(layer: Layer[ResizeAttrs], rank: int) -> Sequence[Factor]:
         return attrs.scales
     others = layer.optional(SIZES) is not None or attrs.shape is not None or attrs.scales
     if others and not isinstance(attrs, ScaledAttrs):
-        got, do = "input 2 (scales) beside other sizes", "give sizes in one way"
+        got, do = "input 2 (scales) and other sizes", "remove the others"
         raise ArgumentError("AR310", layer.name, got, "one of scales, shape, input 1 and input 2", do)
     return _factors(layer, factors, rank)
 
@@ -199,14 +199,14 @@ def _sizes(
         return x.shape, ()
     for scale in scales:
         if isinstance(scale, float | int) and not (math.isfinite(scale) and scale >= 0):
-            do = "give one factor for each dimension"
-            raise ShapeError("AR110", layer.name, f"scales {scales}", "finite factors >= 0", do)
+            do = "pass one scale for each dimension"
+            raise ShapeError("AR110", layer.name, f"scales {scales}", "finite scales >= 0", do)
     sizes, tells = list[Dim](), list[Value]()
     for axis, (size, scale) in enumerate(zip(x.shape, _one_each(layer, scales, x), strict=True)):
         if not isinstance(scale, Value):
             sizes.append(scaled(size, scale))
             continue
-        # As float32 multiplies and rounds down.
+        # The product in float32, rounded down.
         real = map_("floor", map_("mul", number(size, scale), scale))
         sym = open_count(f"{layer.name}: size {axis}")
         sizes.append(sym.dim)
@@ -218,10 +218,10 @@ def _factors(layer: Layer[ResizeAttrs], factors: Value, rank: int) -> list[Facto
     """The elements of a tensor of scales: numbers if they are constant, else values."""
     if factors.type.rank != 1:
         got = f"input 2 (scales) of rank {factors.type.rank}"
-        raise ShapeError("AR123", layer.name, got, "rank 1", "give one factor for each dimension")
+        raise ShapeError("AR123", layer.name, got, "rank 1", "pass one scale for each dimension")
     (count,) = factors.shape
     if not isinstance(count, int):
-        got, do = f"{count} scales", "give one for each dimension"
+        got, do = f"{count} scales", "pass one for each dimension"
         rule = need(layer.name, count, Relation.EQ, rank, "AR108", got, f"{rank}", do)
         factors = slice_(checked(factors, rule), (0,), (rank,), (1,))
     return list(_each(factors))
@@ -242,7 +242,7 @@ def _each(factors: Value) -> Iterator[Factor]:
 def _one_each(layer: Layer[ResizeAttrs], sizes: Sequence[T], x: Value) -> Sequence[T]:
     if len(sizes) != x.type.rank:
         got, wanted = f"{len(sizes)} sizes for the input {show(x.shape)}", f"{x.type.rank}"
-        raise ShapeError("AR108", layer.name, got, wanted, "give one for each dimension")
+        raise ShapeError("AR108", layer.name, got, wanted, "pass one for each dimension")
     return sizes
 
 
@@ -260,18 +260,18 @@ def _within_reach(layer: Layer[ResizeAttrs], x: Value, axis: int, size: Dim) -> 
     return need(layer.name, size, Relation.EQ, x.shape[axis], "AR109", got, wanted, do)
 
 
-# ---- what is known about it ---------------------------------------------------------------------
+# ---- reference, DLA and cases -------------------------------------------------------------------
 
 DLA_NEAREST = {(ASYMMETRIC, FORMULA, FLOOR), (HALF_PIXEL, FORMULA, HALF_DOWN), (HALF_PIXEL, FORMULA, HALF_UP)}
 DLA_LINEAR = {(HALF_PIXEL, FORMULA), (HALF_PIXEL, UPPER)}
 
 
 def dla(layer: Layer[ResizeAttrs]) -> str | None:
-    """The documented combinations, with whole scales for the last two of four axes."""
+    """None for the documented combinations, with integer scales of the last two of four axes."""
     attrs = layer.attrs
     how, single = attrs.coordinate_transformation, attrs.selector_for_single_pixel
     if isinstance(attrs, ScaledAttrs) and attrs.variant is Variant.UNSHIFTED:
-        return "DLA does not run coordinates of half a pixel more"
+        return "DLA does not run half-pixel coordinates without the final shift by -1/2"
     if attrs.resize_mode is CUBIC:
         return "DLA runs Resize in modes NEAREST and LINEAR only"
     if attrs.resize_mode is NEAREST and (how, single, attrs.nearest_rounding) not in DLA_NEAREST:
@@ -279,10 +279,10 @@ def dla(layer: Layer[ResizeAttrs]) -> str | None:
     if attrs.resize_mode is LINEAR and (how, single) not in DLA_LINEAR:
         return f"DLA does not run LINEAR with {how.name} and {single.name}"
     if layer.optional(1) is not None or len(attrs.scales) != 4 or attrs.scales[:2] != (1, 1):
-        return "DLA resizes by 4 scales, of which the first two are 1"
+        return "DLA resizes with 4 scales only, of which the first two are 1"
     most = 32 if attrs.resize_mode is NEAREST else 4
     if any(s != int(s) or not 1 <= s <= most for s in attrs.scales[2:]):
-        return f"DLA resizes by whole scales from 1 to {most} in this mode, got {attrs.scales}"
+        return f"DLA resizes with integer scales from 1 to {most} in this mode, got {attrs.scales}"
     return None
 
 
@@ -314,7 +314,7 @@ OUTSIDE = 5  # exclude_outside divides by a sum of weights that is itself rounde
 def _smooth(
     attrs: ResizeAttrs, shape: tuple[int, ...], dtype: DataType = DataType.FLOAT, high: float = 2.0
 ) -> Case[ResizeAttrs]:
-    """A case with values of magnitude up to `high`, which allows what float32 arithmetic may lose."""
+    """A case with values of magnitude up to `high` and a tolerance for float32 arithmetic."""
     loss, gain = LOSS[attrs.resize_mode]
     lost = 0.0
     for before, after in zip(shape, attrs.shape or shape, strict=True):
@@ -346,7 +346,7 @@ def _smooth_cases() -> list[Case[ResizeAttrs]]:
         Case(ResizeAttrs(mode, (2, 6, 3)), ((2, 3, 5),), (DataType.INT8,), low=-100, high=100, int8=scales)
         for mode, scales in combinations((NEAREST, LINEAR, CUBIC), (((1.0,), 1.0), ((0.5,), 0.3)))
     ]
-    halves = [  # weights of 1/2 and 1/4 are exact, and make ties
+    halves = [  # weights of 1/2 and 1/4 are exact and produce ties
         Case(ResizeAttrs(LINEAR, (2, 62, 4)), ((2, 31, 2),), (t,), low=-128 if t is DataType.INT8 else 0,
              high=127, int8=((0.5,), 0.5) if t is DataType.INT8 else None, rtol=0.0, atol=0.0)
         for t in (DataType.INT8, DataType.UINT8)
@@ -355,8 +355,8 @@ def _smooth_cases() -> list[Case[ResizeAttrs]]:
 
 
 def cases() -> tuple[Case[ResizeAttrs], ...]:
-    """Every combination of modes up and down, to and from single elements;
-    sizes from shapes, scales and tensors."""
+    """Every combination of modes, up and down, to and from single elements; sizes from shapes, scales and
+    tensors."""
     sizes = np.array([1, 2, 5, 3])
     others = [
         Case(ResizeAttrs(scales=(1, 1, 2, 2)), ((1, 2, 3, 5),)),
@@ -388,7 +388,7 @@ def cases() -> tuple[Case[ResizeAttrs], ...]:
 
 
 def _antialiased_cases() -> list[Case[ResizeAttrs]]:
-    """Axes that shrink a little, a lot and to nothing, or do not; NaN that no kernel reaches."""
+    """Axes that shrink a little, a lot, to 0 or not at all; NaN outside of every filter."""
     sizes = (((2, 7, 3), (2, 3, 2)), ((1, 9, 2), (1, 1, 3)))
     kinds = combinations(ResizeCoordinateTransformation, ResizeSelector, (False, True))
     many = [
@@ -415,7 +415,7 @@ def _antialiased_cases() -> list[Case[ResizeAttrs]]:
 def _antialiased(
     attrs: ResizeAttrs, shape: tuple[int, ...], dtype: DataType = DataType.FLOAT
 ) -> Case[ResizeAttrs]:
-    """A case that allows what sums of so many products may lose, with weights divided by their sum."""
+    """A case with a tolerance for sums of many products, with weights divided by their sum."""
     high, lost = 100.0 if dtype is DataType.UINT8 else 2.0, 0.0
     for before, after in zip(shape, attrs.shape or shape, strict=True):
         count = 4 * math.ceil(before / max(after, 1))
@@ -425,7 +425,7 @@ def _antialiased(
 
 
 def _cropped_cases() -> list[Case[ResizeAttrs]]:
-    """Regions inside, beyond both ends, backwards, of one position; whose coordinates are exact."""
+    """Regions inside, beyond both ends, reversed, of one position; their coordinates are exact."""
     f = DataType.FLOAT
     regions = ((0.25, 0.25, 0.75, 1), (-0.25, 0.5, 1.25, 2), (1, 0.5, 0, 0.5), (np.nan, 0, 1, 1))
     modes = [ResizeAttrs(mode, coordinate_transformation=HALF_PIXEL) for mode in (LINEAR, CUBIC)]
@@ -448,7 +448,7 @@ def _cropped_cases() -> list[Case[ResizeAttrs]]:
 
 
 def _special_cases() -> list[Case[ResizeAttrs]]:
-    """Elements that are no numbers, or infinite, beside positions that read the next one alone."""
+    """NaN and infinities next to positions that read only the neighbouring element."""
     special = np.array([[1, np.nan, 3, 4, 5], [1, 2, np.inf, 4, 5], [-np.inf, 2, 3, 4, np.inf]])
     sizes = ((ALIGN_CORNERS, 5), (ALIGN_CORNERS, 9), (ASYMMETRIC, 5), (ASYMMETRIC, 10), (HALF_PIXEL, 15))
     return [
@@ -460,52 +460,51 @@ def _special_cases() -> list[Case[ResizeAttrs]]:
 
 
 def mistakes() -> tuple[Mistake[ResizeAttrs], ...]:
-    """Sizes that are missing, too few, negative, or made of nothing, and axes out of reach."""
+    """Missing, too few and negative sizes, sizes of empty axes, and axes out of reach."""
     nchw = ((1, 2, 3, 5),)
     both, types = (*nchw, (4,)), (DataType.FLOAT, DataType.INT32)
     nchw3, empty = ResizeAttrs(LINEAR, (1, 2, 3, 4)), ((1, 2, 0, 5),)
     below, outer = (None, np.array([1, 2, -1, 5])), (None, np.array([2, 2, 4, 5]))
     return (
-        Mistake("AR108", "a shape of another length than the input's rank", ResizeAttrs(shape=(6, 6)), nchw),
-        Mistake("AR108", "scales of another length than the input's rank", ResizeAttrs(scales=(2, 2)), nchw),
+        Mistake("AR108", "a shape of a length other than the input's rank", ResizeAttrs(shape=(6, 6)), nchw),
+        Mistake("AR108", "scales of a length other than the input's rank", ResizeAttrs(scales=(2, 2)), nchw),
         Mistake("AR109", "LINEAR on more than the last 3 axes", ResizeAttrs(LINEAR, (2, 4, 6, 9)), nchw),
-        Mistake("AR109", "CUBIC on other than the last 2 axes", ResizeAttrs(CUBIC, (1, 4, 6, 9)), nchw),
+        Mistake("AR109", "CUBIC on more than the last 2 axes", ResizeAttrs(CUBIC, (1, 4, 6, 9)), nchw),
         Mistake("AR101", "CUBIC on an input of fewer than 2 dimensions", ResizeAttrs(CUBIC, (9,)), ((3,),)),
         Mistake("AR110", "a negative size", ResizeAttrs(shape=(1, 2, -3, 5)), nchw),
         Mistake("AR110", "a negative or infinite scale", ResizeAttrs(scales=(1, 1, -2, 2)), nchw),
-        Mistake("AR110", "elements from an empty axis", nchw3, empty),
+        Mistake("AR110", "a nonzero size for an empty axis", nchw3, empty),
         Mistake("AR111", "more than 2^31 elements", ResizeAttrs(shape=(1, 4, 32768, 32768)), nchw),
         Mistake("AR123", "a second input that is not a vector", ResizeAttrs(), (*nchw, (1, 4)), types),
-        Mistake("AR308", "a cubic_coeff that is not finite", ResizeAttrs(cubic_coeff=math.inf), nchw),
-        Mistake("AR202", "a type that Resize does not take", ResizeAttrs(), nchw, (DataType.INT32,)),
-        Mistake("AR202", "a second input that is not Int32 or Int64", ResizeAttrs(), both),
-        Mistake("AR310", "scales from a tensor beside others", ResizeAttrs(scales=(1, 1, 2, 2)),
+        Mistake("AR308", "an infinite or NaN cubic_coeff", ResizeAttrs(cubic_coeff=math.inf), nchw),
+        Mistake("AR202", "an unsupported element type", ResizeAttrs(), nchw, (DataType.INT32,)),
+        Mistake("AR202", "a second input that is not int32 or int64", ResizeAttrs(), both),
+        Mistake("AR310", "a tensor of scales and other sizes", ResizeAttrs(scales=(1, 1, 2, 2)),
                 (*nchw, None, (4,))),
-        Mistake("AR108", "a tensor of scales of another length", ResizeAttrs(), (*nchw, None, (3,)),
+        Mistake("AR108", "a tensor of scales of a wrong length", ResizeAttrs(), (*nchw, None, (3,)),
                 (DataType.FLOAT,), (None, None, np.ones(3))),
         Mistake("AR123", "a tensor of scales that is not a vector", ResizeAttrs(), (*nchw, None, (1, 4))),
-        Mistake("AR123", "a region of another length than twice the rank", ResizeAttrs(shape=(1, 2, 3, 5)),
+        Mistake("AR123", "a region of a length other than twice the rank", ResizeAttrs(shape=(1, 2, 3, 5)),
                 (*nchw, None, None, (4,))),
         Mistake("AR123", "a region that is not a vector", ResizeAttrs(shape=(1, 2, 3, 5)),
                 (*nchw, None, None, (2, 4))),
         Mistake("AR110", "a negative size at run time", ResizeAttrs(), both, types, below, True),
         Mistake("AR109", "LINEAR on another axis at run time", ResizeAttrs(LINEAR), both, types, outer, True),
-        Mistake("AR110", "elements from an empty axis at run time", nchw3, empty, dynamic=True),
+        Mistake("AR110", "a nonzero size for an empty axis at run time", nchw3, empty, dynamic=True),
     )  # fmt: skip
 
 
 DOC = (
-    "Interpolation to a new size: nearest, linear (up to 3 innermost axes) or cubic (the last 2). The "
-    "second input, when connected, gives the sizes at run time and overrides shape and scales. Input 2, "
-    "scales, is an extension, and so are `antialias` and crops: input 3, the region, has the "
-    "beginnings of all axes, then the ends, of which 0 is an axis's first element and 1 its last; the "
-    "axes within reach are read there, `extrapolation_value` lies beyond, and coordinate_transformation "
-    "is not looked at. The sizes that scales give are those of the whole input. Sizes that keep an aspect "
-    "ratio are computed by layers, and connected to input 1. An element whose weight is 0 is not read, so "
-    "that NaN and infinities beside a position that lies on an element do not show. 8-bit integers are "
-    "interpolated in float32, rounded half to even and saturated, int8 as the real numbers that it stands "
-    "for; NEAREST copies them. bfloat16 and uint8 are extensions of the documented types, and NEAREST "
-    "resizes up to 8 axes."
+    "Interpolates to a new size: nearest, linear (up to the last 3 axes) or cubic (the last 2). If the "
+    "second input is connected, it holds the sizes and overrides shape and scales. For a crop, input 3 holds "
+    "the starts of all axes, then the ends; 0 is the first element of an axis and 1 its last. The axes "
+    "within reach are sampled inside this region, positions outside the input become `extrapolation_value`, "
+    "and coordinate_transformation is ignored. Scales give sizes relative to the whole input. Sizes that "
+    "keep an aspect ratio are computed by layers and connected to input 1. An element of weight 0 is not "
+    "read: NaN and infinities next to a position that coincides with an element do not propagate. 8-bit "
+    "integers are interpolated in float32, rounded half to even and saturated, int8 as the real numbers that "
+    "it represents; NEAREST copies them. Input 2 (scales), `antialias`, crops, bfloat16 and uint8 are "
+    "extensions, as is NEAREST over up to 8 axes."
 )
 OPS = (
     Op(
@@ -544,8 +543,8 @@ OPS = (
         source="core page Resize; C++ header for the axes of NEAREST and for DLA",
     ),
 )
-# Models also resize any types and axes, with coordinates that use the scales. The layer's class, and so its
-# public attributes, are those of Resize.
+# ONNX models also resize other types and axes, with coordinates computed from the scales. The layer class and
+# its public attributes are those of Resize.
 SCALED: Op[ResizeAttrs] = replace(
     OPS[0],
     attrs=ScaledAttrs,

@@ -1,4 +1,4 @@
-"""ReverseSequence: the first elements of each sequence of a batch backwards, the others where they are.
+"""ReverseSequence: reverses the first elements of each sequence of a batch.
 
 add_reverse_sequence(x, lengths)      # x: (T, B, …), lengths: (B,)
 """
@@ -24,13 +24,13 @@ from anyrt.prims.build import expand as expand_
 class ReverseSequenceAttrs(Attrs):
     """Attributes of ReverseSequence."""
 
-    batch_axis: int = attr(Kind.INT, "the axis of the sequences", 1)
-    sequence_axis: int = attr(Kind.INT, "the axis of the elements of each", 0)
+    batch_axis: int = attr(Kind.INT, "batch axis, which counts sequences", 1)
+    sequence_axis: int = attr(Kind.INT, "axis along which each sequence is reversed", 0)
 
 
 def expand(layer: Layer[ReverseSequenceAttrs]) -> tuple[Value, ...]:
-    """A `Gather`: below its length, each position reads the one as far from the end. Lengths that the run
-    alone knows are judged before anything is read."""
+    """A `Gather`: below the length n, position i reads n − 1 − i. The inference checks lengths that are not
+    constant before it reads the input."""
     x = layer.input(0)
     batch, axis, rank = layer.attrs.batch_axis, layer.attrs.sequence_axis, layer.input(0).type.rank
     most = x.shape[axis]
@@ -44,28 +44,28 @@ def expand(layer: Layer[ReverseSequenceAttrs]) -> tuple[Value, ...]:
 
 
 def _axes(layer: Layer[ReverseSequenceAttrs]) -> str:
-    """Those of the input, judged: one of them counts sequences."""
+    """The axes of the input, checked; the batch axis counts sequences."""
     _check(layer)
     batch, rank = layer.attrs.batch_axis, layer.input(0).type.rank
     return " ".join("sequences" if k == batch else f"axis_{k}" for k in range(rank))
 
 
 def _check(layer: Layer[ReverseSequenceAttrs]) -> None:
-    """Two axes of the input."""
+    """Raises unless batch_axis and sequence_axis are two axes of the input."""
     x = layer.input(0)
     batch, axis = layer.attrs.batch_axis, layer.attrs.sequence_axis
     if x.type.rank < 2:
         got = f"an input of shape {show(x.shape)}"
-        raise ShapeError("AR101", layer.name, got, "at least 2 dimensions", "insert a batch of 1")
+        raise ShapeError("AR101", layer.name, got, "at least 2 dimensions", "add a batch dimension of 1")
     for which in (batch, axis):
         check_axis(layer.name, which, x.type.rank)
     if batch == axis:
         got = f"axis {axis} for both batch_axis and sequence_axis"
-        raise ArgumentError("AR305", layer.name, got, "two axes", "set one of them")
+        raise ArgumentError("AR305", layer.name, got, "two different axes", "change one of them")
 
 
 def ref(attrs: ReverseSequenceAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
-    """Sequence by sequence, each sliced backwards; an error where a length lies outside."""
+    """Sequence by sequence, with a reversed slice; raises ValueError for a length out of range."""
     x, lengths = arrays
     if np.any(np.less(lengths, 0) | np.greater(lengths, x.shape[attrs.sequence_axis])):
         raise ValueError(f"lengths {lengths.tolist()}")
@@ -76,7 +76,7 @@ def ref(attrs: ReverseSequenceAttrs, arrays: tuple[Array, ...]) -> tuple[Array, 
 
 
 def cases() -> tuple[Case[ReverseSequenceAttrs], ...]:
-    """Every type and pair of axes; lengths of 0, 1 and all; nothing."""
+    """Every type and pair of axes; lengths of 0, 1 and the whole axis; empty tensors."""
     r, f, i32, i64 = ReverseSequenceAttrs, DataType.FLOAT, DataType.INT32, DataType.INT64
     three, five = np.array([4, 0, 1]), np.array([5, 2, 3])
     out = [Case(r(), ((4, 3), (3,)), (f, i32), (None, three))]
@@ -99,19 +99,19 @@ def cases() -> tuple[Case[ReverseSequenceAttrs], ...]:
 
 
 def mistakes() -> tuple[Mistake[ReverseSequenceAttrs], ...]:
-    """Axes, shapes and types; lengths that the run alone knows are tried in the tests of runs."""
+    """Wrong axes, shapes and types; tests of inference cover lengths that are not constant."""
     r, f, i32 = ReverseSequenceAttrs, DataType.FLOAT, DataType.INT32
     x, types = ((4, 3), (3,)), (f, i32)
     return (
-        Mistake("AR305", "one axis for both", r(0, 0), x, types),
+        Mistake("AR305", "one axis as batch_axis and sequence_axis", r(0, 0), x, types),
         Mistake("AR303", "a batch axis outside the rank", r(2, 0), x, types),
         Mistake("AR303", "a negative sequence axis", r(0, -1), x, types),
         Mistake("AR101", "an input of rank 1", r(), ((4,), (4,)), types),
-        Mistake("AR123", "another number of lengths than of sequences", r(), ((4, 3), (4,)), types),
-        Mistake("AR123", "lengths of another rank than 1", r(), ((4, 3), (3, 1)), types),
-        Mistake("AR123", "another number of lengths at run time", r(), ((4, 3), (4,)), types, dynamic=True),
-        Mistake("AR202", "lengths that are no integers", r(), x, (f, f)),
-        Mistake("AR202", "a type that ReverseSequence does not take", r(), x, (DataType.E8M0, i32)),
+        Mistake("AR123", "a number of lengths other than of sequences", r(), ((4, 3), (4,)), types),
+        Mistake("AR123", "lengths of a rank other than 1", r(), ((4, 3), (3, 1)), types),
+        Mistake("AR123", "a wrong number of lengths at run time", r(), ((4, 3), (4,)), types, dynamic=True),
+        Mistake("AR202", "non-integer lengths", r(), x, (f, f)),
+        Mistake("AR202", "an unsupported element type", r(), x, (DataType.E8M0, i32)),
     )
 
 
@@ -131,10 +131,10 @@ OPS = (
         attrs=ReverseSequenceAttrs,
         expand=expand,
         ref=ref,
-        doc="Of each sequence the first elements, as many as its length says, in reverse order, and the rest "
-        "as it is. A length lies between 0 and the size of the sequence axis; where it does not, the "
-        "network is not built, or the run is refused before anything is written. uint8, fp8 and 4-bit types "
-        "are an extension.",
+        doc="Reverses the first elements of each sequence, up to its length, and copies the others. A length "
+        "must lie between 0 and the size of the sequence axis. Otherwise the build fails for constant "
+        "lengths, and the inference for others, before any output is written. uint8, fp8 and 4-bit types are "
+        "extensions.",
         cases=cases,
         mistakes=mistakes,
         onnx=("ReverseSequence",),

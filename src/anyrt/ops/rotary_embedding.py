@@ -1,4 +1,4 @@
-"""RotaryEmbedding: pairs of each head's elements turned by an angle that grows with the position.
+"""RotaryEmbedding: rotates pairs of elements of each head by an angle that depends on the position.
 
 add_rotary_embedding(x, cos, sin, interleaved=False, rotary_embedding_dim=0)      # x: (B, heads, S, H)
 """
@@ -27,16 +27,16 @@ class RotaryEmbeddingAttrs(Attrs):
     """Attributes of RotaryEmbedding."""
 
     interleaved: bool = attr(
-        Kind.BOOL, "elements 2i and 2i + 1 are a pair; else i and i + half of what is turned"
+        Kind.BOOL, "if True, elements 2i and 2i + 1 form a pair; else i and i + half of the rotated part"
     )
     rotary_embedding_dim: int = attr(
-        Kind.INT, "how many elements at the beginning of each head are turned, an even number; 0: all"
+        Kind.INT, "even number of elements to rotate, from the start of each head; 0: all"
     )
 
 
 def expand(layer: Layer[RotaryEmbeddingAttrs]) -> tuple[Value, ...]:
-    """x · cos + partner · sin in float32: the partner is the other one of a pair, read backwards, and
-    that of the first has the other sign. Angles of position ids are a `Gather`."""
+    """x · cos ± partner · sin in float32. The partner is the other element of a pair, read by a reversed
+    view; its sign is negative for the first element. Angles of position ids are a `Gather`."""
     x, inner = layer.input(0), 4 if layer.attrs.interleaved else 3
     half, rules = _check(layer, x)
     batch, heads, length, size = x.shape
@@ -57,12 +57,12 @@ def expand(layer: Layer[RotaryEmbeddingAttrs]) -> tuple[Value, ...]:
 
 
 def _columns(x: Value, start: Dim, count: Dim) -> Value:
-    """`count` elements of each head from `start` on."""
+    """`count` elements of each head, from `start`."""
     return slice_(x, (0, 0, 0, start), (*x.shape[:3], count), (1, 1, 1, 1))
 
 
 def _angles(layer: Layer[RotaryEmbeddingAttrs], cache: Value) -> Value:
-    """The cache's rows for each position, (B, S, half): as they stand, or where position ids say."""
+    """The row of the cache for each position, (B, S, half): the cache itself, or gathered by position ids."""
     ids = layer.optional(3)
     if ids is None:
         return cache
@@ -73,19 +73,19 @@ def _angles(layer: Layer[RotaryEmbeddingAttrs], cache: Value) -> Value:
 
 
 def _check(layer: Layer[RotaryEmbeddingAttrs], x: Value) -> tuple[Dim, Requirements]:
-    """How many pairs each head has, and what must hold."""
+    """The number of pairs of each head, and the conditions on shapes."""
     dim, ids = layer.attrs.rotary_embedding_dim, layer.optional(3)
     if dim < 0 or dim % 2:
-        got, do = f"rotary_embedding_dim {dim}", "0 turns the whole head"
+        got, do = f"rotary_embedding_dim {dim}", "use 0 to rotate the whole head"
         raise ArgumentError("AR304", layer.name, got, "an even number of 0 or more", do)
     size = dim or x.shape[3]
-    got, do = f"heads of {x.shape[3]} elements, {size} of them turned", "set rotary_embedding_dim"
+    got, do = f"heads of {x.shape[3]} elements, {size} of them rotated", "set rotary_embedding_dim"
     rules = need(layer.name, mod(size, 2), Relation.EQ, 0, "AR304", got, "an even number", do)
-    rules += need(layer.name, size, Relation.LE, x.shape[3], "AR304", got, "no more than there are", do)
+    rules += need(layer.name, size, Relation.LE, x.shape[3], "AR304", got, f"at most {x.shape[3]}", do)
     half = floordiv(size, 2)
     for i, name in ((1, "cos_cache"), (2, "sin_cache")):
         pairs = layer.input(i).shape[-1]
-        got, do = f"{pairs} pairs in {name}", "give as many pairs as are turned"
+        got, do = f"{pairs} pairs in {name}", "use caches with one column per rotated pair"
         rules += need(layer.name, pairs, Relation.EQ, half, "AR123", got, f"{half}", do)
     if ids is not None:
         _check_ids(layer, ids, layer.input(1).shape[0])
@@ -93,16 +93,16 @@ def _check(layer: Layer[RotaryEmbeddingAttrs], x: Value) -> tuple[Dim, Requireme
 
 
 def _check_ids(layer: Layer[RotaryEmbeddingAttrs], ids: Value, rows: Dim) -> None:
-    """Positions that are constant lie inside the caches; others are kept inside where they are read."""
+    """Constant positions must lie inside the caches; others are clamped when they are read."""
     elements = known(ids)
     for position in () if elements is None else elements.flat:
         if isinstance(position, int) and isinstance(rows, int) and not 0 <= position < rows:
-            got, do = f"position {position} in caches of {rows} rows", "give more rows"
+            got, do = f"position {position} in caches of {rows} rows", "use caches with more rows"
             raise ShapeError("AR114", layer.name, got, f"0 to {rows - 1}", do)
 
 
 def ref(attrs: RotaryEmbeddingAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
-    """Complex numbers, multiplied by those of their angles."""
+    """Pairs as complex numbers, multiplied by the complex numbers of their angles."""
     x, cos, sin = (a.astype(np.float64) for a in arrays[:3])
     half = (attrs.rotary_embedding_dim or x.shape[3]) // 2
     if len(arrays) > 3 and arrays[3] is not ABSENT:
@@ -117,7 +117,7 @@ def ref(attrs: RotaryEmbeddingAttrs, arrays: tuple[Array, ...]) -> tuple[Array, 
 
 
 def cases() -> tuple[Case[RotaryEmbeddingAttrs], ...]:
-    """Both kinds of pairs, whole heads and their beginnings, position ids, all types."""
+    """Both kinds of pairs, whole and partial heads, position ids, all types."""
     r, f, ids = RotaryEmbeddingAttrs, DataType.FLOAT, DataType.INT64
     x, own, rows = (2, 3, 5, 8), (2, 5, 4), (9, 4)
     far = np.array([0, 8, 3, 3, -1, 9, 1 << 40, 7, -(1 << 40), 2])
@@ -137,30 +137,30 @@ def cases() -> tuple[Case[RotaryEmbeddingAttrs], ...]:
 
 
 def mistakes() -> tuple[Mistake[RotaryEmbeddingAttrs], ...]:
-    """Sizes of what is turned, shapes of caches and positions, types."""
+    """Wrong rotary_embedding_dim, shapes of caches and positions, and types."""
     r, x, own, rows = RotaryEmbeddingAttrs, (2, 3, 5, 8), (2, 5, 4), (9, 4)
     f, h, ids = DataType.FLOAT, DataType.HALF, DataType.INT64
     whole, at = r(False, 0), (f, f, f, ids)
     three = (2, 5, 3)
     return (
-        Mistake("AR304", "an odd number of elements to turn", r(True, 3), (x, own, own)),
-        Mistake("AR304", "a negative number of elements to turn", r(True, -2), (x, own, own)),
-        Mistake("AR304", "more elements to turn than a head has", r(True, 10), (x, (2, 5, 5), (2, 5, 5))),
+        Mistake("AR304", "an odd number of elements to rotate", r(True, 3), (x, own, own)),
+        Mistake("AR304", "a negative number of elements to rotate", r(True, -2), (x, own, own)),
+        Mistake("AR304", "more elements to rotate than a head has", r(True, 10), (x, (2, 5, 5), (2, 5, 5))),
         Mistake("AR304", "heads of an odd size", whole, ((2, 3, 5, 7), three, three)),
-        Mistake("AR123", "an input of another rank than 4", whole, ((3, 5, 8), own, own)),
-        Mistake("AR123", "caches with another number of angles", whole, (x, three, three)),
+        Mistake("AR123", "an input of a rank other than 4", whole, ((3, 5, 8), own, own)),
+        Mistake("AR123", "caches with a wrong number of angles", whole, (x, three, three)),
         Mistake("AR123", "caches of different shapes", whole, (x, own, three)),
-        Mistake("AR123", "caches of rows for position ids, without these", whole, (x, rows, rows)),
-        Mistake("AR123", "caches of each batch, with position ids", whole, (x, own, own, (2, 5)), at),
-        Mistake("AR123", "position ids of another shape", whole, (x, rows, rows, (2, 4)), at),
+        Mistake("AR123", "caches of shape (rows, pairs) without position ids", whole, (x, rows, rows)),
+        Mistake("AR123", "caches with a batch axis, and position ids", whole, (x, own, own, (2, 5)), at),
+        Mistake("AR123", "position ids of a wrong shape", whole, (x, rows, rows, (2, 4)), at),
         Mistake("AR202", "position ids that are not int64", whole, (x, rows, rows, (2, 5)), (f, f, f, f)),
-        Mistake("AR202", "a type that RotaryEmbedding does not take", whole, (x, own, own),
+        Mistake("AR202", "an unsupported element type", whole, (x, own, own),
                 (DataType.INT32,)),
-        Mistake("AR203", "caches of another type", whole, (x, own, own), (f, h, h)),
-        Mistake("AR123", "caches that do not fit at run time", whole, (x, three, three), dynamic=True),
+        Mistake("AR203", "caches of a different type", whole, (x, own, own), (f, h, h)),
+        Mistake("AR123", "caches of a wrong shape at run time", whole, (x, three, three), dynamic=True),
         Mistake("AR304", "an odd size at run time", whole, ((2, 3, 5, 7), three, three), dynamic=True),
-        Mistake("AR114", "caches without a row", whole, (x, (0, 4), (0, 4), (2, 5)), at),
-        Mistake("AR114", "caches without a row at run time", whole, (x, (0, 4), (0, 4), (2, 5)), at,
+        Mistake("AR114", "caches without rows", whole, (x, (0, 4), (0, 4), (2, 5)), at),
+        Mistake("AR114", "caches without rows at run time", whole, (x, (0, 4), (0, 4), (2, 5)), at,
                 dynamic=True),
     )  # fmt: skip
 
@@ -189,10 +189,11 @@ OPS = (
         attrs=RotaryEmbeddingAttrs,
         expand=expand,
         ref=ref,
-        doc="The pair (a, b) becomes (a · cos − b · sin, a · sin + b · cos). The input is (batch, heads, "
-        "positions, head size); elements of a head that are not turned are copied. The caches are (batch, "
-        "positions, pairs), or, with position ids of (batch, positions), have a row for each position, "
-        "(rows, pairs); a position id outside reads the nearest row. Computed in float32.",
+        doc="Rotates each pair: (a, b) becomes (a · cos − b · sin, a · sin + b · cos). The input is (batch, "
+        "heads, positions, head size); elements beyond rotary_embedding_dim are copied. Without position "
+        "ids, the caches are (batch, positions, pairs). With position ids of shape (batch, positions), the "
+        "caches are (rows, pairs), and an id out of range reads the nearest row. The arithmetic is in "
+        "float32.",
         cases=cases,
         mistakes=mistakes,
         onnx=("RotaryEmbedding",),
