@@ -573,13 +573,13 @@ class IDeconvolutionLayer(ILayer):
     def num_groups(self, value: int) -> None: ...
 
 class IDequantizeLayer(ILayer):
-    """(x − zero point) · scale as float32, float16 or bfloat16. Sums of products of two dequantised
-    operands are made of their int8 codes, exactly, where scales are alike along what is summed. The
-    arithmetic is float32's. One scale serves the tensor (one element), each slice along `axis` (a
-    vector; activations may have one, too, as an extension), or each block (a scale of the input's
-    rank): the sizes of blocks are those of the input divided by those of the scale, unless
-    `block_shape` names them. Scales may be computed; constant ones must be above 0. Zero points of
-    int8 and int4 may be any codes, as an extension. Dynamic ranges are not looked at.
+    """Computes (x − zero point) · scale in float32, float16 or bfloat16. A sum of products of two
+    dequantized operands is computed exactly from int8 codes if scales are equal along the summed
+    axes. The arithmetic is in float32. The scale is per tensor (one element), per slice along `axis`
+    (a vector), or per block (a tensor of the input's rank). The shape of a block is that of the input
+    divided by that of the scale, unless `block_shape` is set. Scales may be computed; constant scales
+    must be above 0. A vector of scales for activations and nonzero zero points of int8 and int4 are
+    extensions. Dynamic ranges are ignored.
     """
     @property
     def to_type(self) -> DataType:
@@ -589,13 +589,13 @@ class IDequantizeLayer(ILayer):
     def to_type(self, value: DataType) -> None: ...
     @property
     def axis(self) -> int:
-        """the axis whose slices have a scale each; -1: none is named"""
+        """axis whose slices have one scale each; -1: not set"""
 
     @axis.setter
     def axis(self, value: int) -> None: ...
     @property
     def block_shape(self) -> Dims:
-        """the sizes of a block, -1 for a whole axis; unset: the input's divided by those of the scale"""
+        """block shape, -1 for a whole axis; unset: the shape of the input divided by that of the scale"""
 
     @block_shape.setter
     def block_shape(self, value: Dims | Sequence[int]) -> None: ...
@@ -1092,28 +1092,28 @@ class INMSLayer(ILayer):
     def indices_type(self, value: DataType) -> None: ...
 
 class INonZeroLayer(ILayer):
-    """Returns the indices of nonzero elements, in row-major order: a row for each dimension of the
-    input, a column for each such element. How many there are depends on the data: it is known when a
-    run has ended (`get_tensor_shape`, `IOutputAllocator.notify_shape`), memory is kept for all
-    elements of the input (`get_max_output_size`), and layers behind it compute with as many as were
-    found. A NaN is not zero; of an input of rank 0 the output has no rows.
+    """Returns the indices of nonzero elements in row-major order. The output has one row for each
+    dimension of the input and one column for each nonzero element. The number of columns is a
+    data-dependent dimension: it is known after the inference (`get_tensor_shape`,
+    `IOutputAllocator.notify_shape`). Allocate memory for all elements of the input
+    (`get_max_output_size`). NaN counts as nonzero. For an input of rank 0 the output has no rows.
     """
     @property
     def indices_type(self) -> DataType:
-        """the type of the indices, int32 or int64"""
+        """element type of the indices, int32 or int64"""
 
     @indices_type.setter
     def indices_type(self, value: DataType) -> None: ...
 
 class INormalizationLayer(ILayer):
-    """(x − mean) / sqrt(variance + epsilon) · scale + bias, with the population variance over the axes,
-    or over each group of channels and all later axes. Scale and bias broadcast to the input; with
-    groups, add_normalization takes one value per group (1, G, 1, …) and add_normalization_v2 one per
-    channel. Computed in float32, the variance from centred values.
+    """Computes (x − mean) / sqrt(variance + epsilon) · scale + bias in float32. Mean and population
+    variance are taken over the axes, or over each group of channels and all later axes. Scale and
+    bias broadcast to the input. With groups, add_normalization expects one value per group (1, G, 1,
+    …), and add_normalization_v2 one per channel.
     """
     @property
     def axes(self) -> int:
-        """the axes that statistics run over"""
+        """axes over which mean and variance are computed"""
 
     @axes.setter
     def axes(self, value: int) -> None: ...
@@ -1125,86 +1125,86 @@ class INormalizationLayer(ILayer):
     def epsilon(self, value: float) -> None: ...
     @property
     def num_groups(self) -> int:
-        """groups that the channels (axis 1) are split into"""
+        """number of groups of channels (axis 1)"""
 
     @num_groups.setter
     def num_groups(self, value: int) -> None: ...
     @property
     def compute_precision(self) -> DataType:
-        """float32, or float16: what it reads and writes is rounded to it (not if strongly typed)"""
+        """float32 or float16; float16 rounds inputs and output to it (not if strongly typed)"""
 
     @compute_precision.setter
     def compute_precision(self, value: DataType) -> None: ...
     @property
     def is_v2(self) -> bool_:
-        """scale and bias of groups have one value per channel"""
+        """with groups, scale and bias have one value per channel"""
 
 class IOneHotLayer(ILayer):
-    """values[1] where the position along a new axis, whose size is depth, is the index; values[0]
-    elsewhere. Negative indices count from depth; those outside are nowhere. int64 indices, values
-    that are bool or of 8 bits and fewer, and a depth that is an input are an extension.
+    """Inserts an axis of size depth. The output is values[1] where the position along it equals the
+    index, and values[0] elsewhere. Negative indices count from depth; others out of range select
+    nothing. int64 indices, values of bool or of at most 8 bits, and an input as depth are extensions.
     """
     @property
     def axis(self) -> int:
-        """where the new axis lies in the output; negative: from its end"""
+        """position of the new axis in the output; a negative value counts from the end"""
 
     @axis.setter
     def axis(self, value: int) -> None: ...
 
 class IPaddingLayer(ILayer):
-    """Output position i of each of the last two axes reads input position i − pre, and is 0 outside the
-    input. `add_padding` is its name in TensorRT 8. Types other than float32, float16, int8 and int32
-    are extensions.
+    """Adds zeros around the last two axes. Output position i reads input position i − pre; the output is
+    0 outside the input. A negative padding crops. `add_padding` is the method of TensorRT 8. Types
+    other than float32, float16, int8 and int32 are extensions.
     """
     @property
     def pre_padding_nd(self) -> Dims:
-        """elements before the first one of the last two axes; negative: so many fewer"""
+        """zeros before the last two axes; a negative value crops elements"""
 
     @pre_padding_nd.setter
     def pre_padding_nd(self, value: Dims | Sequence[int]) -> None: ...
     @property
     def post_padding_nd(self) -> Dims:
-        """elements behind the last one of the last two axes; negative: so many fewer"""
+        """zeros after the last two axes; a negative value crops elements"""
 
     @post_padding_nd.setter
     def post_padding_nd(self, value: Dims | Sequence[int]) -> None: ...
 
 class IParametricReLULayer(ILayer):
-    """x · slope where x < 0, x elsewhere. The slopes broadcast to the input: each of their sizes is 1 or
-    the input's.
+    """Computes x · slope where x < 0, and x elsewhere. The slopes broadcast to the input: each of their
+    dimensions is 1 or that of the input.
     """
 
 class IPoolingLayer(ILayer):
-    """Windows slide along the last two or three axes. MAX takes the largest element, AVERAGE the mean,
-    MAX_AVERAGE_BLEND (1 − blend_factor) · max + blend_factor · mean; computed in float32, and
-    float64, an extension, in float64. Padding is no candidate for the maximum and adds 0 to the sum;
-    what lies behind it, where EXPLICIT_ROUND_UP lets the last window reach, is never counted. Where a
-    window has no element that counts, the mean is NaN, and the maximum −inf. int8 maxima are those of
-    the codes. bfloat16 is an extension, and so are dilations, and positions: once `indices_type` is
-    set, output 1 has each maximum's place in the plane of the last two or three axes, counted row by
-    row: the first of equal ones, and of NaN, and −1 for a window without elements.
+    """Pools windows along the last two or three axes. MAX returns the largest element, AVERAGE the mean,
+    and MAX_AVERAGE_BLEND (1 − blend_factor) · max + blend_factor · mean. The arithmetic is in
+    float32, for float64 in float64. Padding is ignored by the maximum and adds 0 to the sum.
+    Positions after the padding, which the last window reaches with EXPLICIT_ROUND_UP, are never
+    counted. If a window counts no element, the mean is NaN and the maximum −inf. int8 maxima compare
+    codes. bfloat16, float64, dilations and `indices_type` are extensions. If `indices_type` is set,
+    output 1 holds the row-major position of each maximum in the plane of the last two or three axes:
+    the first one of equal maxima or NaN, and −1 for a window without elements.
     """
     @property  # type: ignore[override]
     def type(self) -> PoolingType:
-        """the maximum or the average of a window, or a mean of both"""
+        """maximum, average, or a weighted mean of both"""
 
     @type.setter
     def type(self, value: PoolingType) -> None: ...
     @property
     def window_size_nd(self) -> Dims:
-        """elements of a window along each of the last two or three axes"""
+        """size of the window along each of the last two or three axes"""
 
     @window_size_nd.setter
     def window_size_nd(self, value: Dims | Sequence[int]) -> None: ...
     @property
     def stride_nd(self) -> Dims:
-        """from one window to the next"""
+        """distance from one window to the next"""
 
     @stride_nd.setter
     def stride_nd(self, value: Dims | Sequence[int]) -> None: ...
     @property
     def padding_mode(self) -> PaddingMode:
-        """how padding and the output's size follow; the SAME modes disregard the paddings below"""
+        """how padding and output size are computed; the SAME modes ignore the paddings below"""
 
     @padding_mode.setter
     def padding_mode(self, value: PaddingMode) -> None: ...
@@ -1216,51 +1216,51 @@ class IPoolingLayer(ILayer):
     def pre_padding(self, value: Dims | Sequence[int]) -> None: ...
     @property
     def post_padding(self) -> Dims:
-        """padding behind the last element"""
+        """padding after the last element"""
 
     @post_padding.setter
     def post_padding(self, value: Dims | Sequence[int]) -> None: ...
     @property
     def padding_nd(self) -> Dims:
-        """both paddings"""
+        """sets pre_padding and post_padding"""
 
     @padding_nd.setter
     def padding_nd(self, value: Dims | Sequence[int]) -> None: ...
     @property
     def dilation_nd(self) -> Dims:
-        """from one element of a window to the next; an extension"""
+        """distance from one element of a window to the next; an extension"""
 
     @dilation_nd.setter
     def dilation_nd(self, value: Dims | Sequence[int]) -> None: ...
     @property
     def blend_factor(self) -> float:
-        """the average's share of MAX_AVERAGE_BLEND, 0 to 1"""
+        """weight of the average in MAX_AVERAGE_BLEND, 0 to 1"""
 
     @blend_factor.setter
     def blend_factor(self, value: float) -> None: ...
     @property
     def average_count_excludes_padding(self) -> bool_:
-        """divide by the input's elements in a window, else by those of padding, too"""
+        """if True, averages do not count the elements of padding"""
 
     @average_count_excludes_padding.setter
     def average_count_excludes_padding(self, value: bool_) -> None: ...
     @property
     def indices_type(self) -> DataType:
-        """once set, to int32 or int64, output 1 says where each maximum lies; an extension"""
+        """int32 or int64 adds output 1 with the position of each maximum; an extension"""
 
     @indices_type.setter
     def indices_type(self, value: DataType) -> None: ...
 
 class IQuantizeLayer(ILayer):
-    """clamp(round(x / scale) + zero point) as int8, int4, fp8 or fp4: rounded half to even and saturated
-    at the type's limits, −128 and 127, −8 and 7, ±448, ±6; floats are rounded to the nearest number
-    of their type. A zero point of float32 zeros is none. NaN becomes the lowest code of an integer
-    type, NaN of fp8, 6 of fp4. The arithmetic is float32's. One scale serves the tensor (one
-    element), each slice along `axis` (a vector; activations may have one, too, as an extension), or
-    each block (a scale of the input's rank): the sizes of blocks are those of the input divided by
-    those of the scale, unless `block_shape` names them. Scales may be computed; constant ones must be
-    above 0. Zero points of int8 and int4 may be any codes, as an extension. Dynamic ranges are not
-    looked at.
+    """Computes clamp(round(x / scale) + zero point) in int8, int4, fp8 or fp4, rounded half to even and
+    saturated at the limits of the type: −128 and 127, −8 and 7, ±448, ±6. fp8 and fp4 round to the
+    nearest number of the type. A zero point of float32 zeros means no zero point. NaN becomes the
+    lowest code in an integer type, NaN in fp8, and 6 in fp4. The arithmetic is in float32. The scale
+    is per tensor (one element), per slice along `axis` (a vector), or per block (a tensor of the
+    input's rank). The shape of a block is that of the input divided by that of the scale, unless
+    `block_shape` is set. Scales may be computed; constant scales must be above 0. A vector of scales
+    for activations and nonzero zero points of int8 and int4 are extensions. Dynamic ranges are
+    ignored.
     """
     @property
     def to_type(self) -> DataType:
@@ -1270,21 +1270,21 @@ class IQuantizeLayer(ILayer):
     def to_type(self, value: DataType) -> None: ...
     @property
     def axis(self) -> int:
-        """the axis whose slices have a scale each; -1: none is named"""
+        """axis whose slices have one scale each; -1: not set"""
 
     @axis.setter
     def axis(self, value: int) -> None: ...
     @property
     def block_shape(self) -> Dims:
-        """the sizes of a block, -1 for a whole axis; unset: the input's divided by those of the scale"""
+        """block shape, -1 for a whole axis; unset: the shape of the input divided by that of the scale"""
 
     @block_shape.setter
     def block_shape(self, value: Dims | Sequence[int]) -> None: ...
 
 class IRaggedSoftMaxLayer(ILayer):
-    """Softmax of the first elements of each row, as many as its bound says, and 0 behind them. The input
-    is (rows, columns) or (batch, rows, columns), bounds have one column. A bound below 0 counts as 0,
-    one beyond the row as its length.
+    """Computes the softmax of the first elements of each row, up to its bound; the others are 0. The
+    input is (rows, columns) or (batch, rows, columns); the bounds have one column. A negative bound
+    is treated as 0, and a bound greater than the number of columns as that number.
     """
 
 class IRecurrenceLayer(ILoopBoundaryLayer):
@@ -1294,44 +1294,43 @@ class IRecurrenceLayer(ILoopBoundaryLayer):
     """
 
 class IReduceLayer(ILayer):
-    """Reduces axes to one element. Floats add up in float32, float64 in itself, and are rounded once;
-    sums and products of integers wrap, their averages add up in 64 bits and truncate towards zero;
-    int8 stands for real numbers, so that its results saturate and averages round half to even (100,
-    100, 3: SUM 127, AVG 68). MAX and MIN give NaN where there is one. Nothing at all gives 0 (SUM), 1
-    (PROD), the lowest (MAX) or highest (MIN) number of the type, and for AVG NaN, 0 for integers,
-    −128 for int8. float64 and integers other than int32 and int64 are an extension.
+    """Reduces axes to one element. Floats accumulate in float32, float64 in float64; results are rounded
+    once. Sums and products of integers wrap around. Averages of integers accumulate in 64 bits and
+    truncate towards zero. int8 represents real numbers: results saturate, and averages round half to
+    even (100, 100, 3: SUM 127, AVG 68). MAX and MIN return NaN if an element is NaN. Over an empty
+    axis, SUM is 0, PROD 1, MAX the lowest and MIN the highest number of the type, and AVG NaN (0 for
+    integers, −128 for int8). float64 and integers other than int32 and int64 are extensions.
     """
     @property
     def op(self) -> ReduceOperation:
-        """how elements are folded"""
+        """reduction operation"""
 
     @op.setter
     def op(self, value: ReduceOperation) -> None: ...
     @property
     def axes(self) -> int:
-        """the axes that are folded"""
+        """axes to reduce"""
 
     @axes.setter
     def axes(self, value: int) -> None: ...
     @property
     def keep_dims(self) -> bool_:
-        """whether folded axes stay, with size 1"""
+        """keep reduced axes with size 1"""
 
     @keep_dims.setter
     def keep_dims(self, value: bool_) -> None: ...
 
 class IResizeLayer(ILayer):
-    """Interpolation to a new size: nearest, linear (up to 3 innermost axes) or cubic (the last 2). The
-    second input, when connected, gives the sizes at run time and overrides shape and scales. Input 2,
-    scales, is an extension, and so are `antialias` and crops: input 3, the region, has the beginnings
-    of all axes, then the ends, of which 0 is an axis's first element and 1 its last; the axes within
-    reach are read there, `extrapolation_value` lies beyond, and coordinate_transformation is not
-    looked at. The sizes that scales give are those of the whole input. Sizes that keep an aspect
-    ratio are computed by layers, and connected to input 1. An element whose weight is 0 is not read,
-    so that NaN and infinities beside a position that lies on an element do not show. 8-bit integers
-    are interpolated in float32, rounded half to even and saturated, int8 as the real numbers that it
-    stands for; NEAREST copies them. bfloat16 and uint8 are extensions of the documented types, and
-    NEAREST resizes up to 8 axes.
+    """Interpolates to a new size: nearest, linear (up to the last 3 axes) or cubic (the last 2). If the
+    second input is connected, it holds the sizes and overrides shape and scales. For a crop, input 3
+    holds the starts of all axes, then the ends; 0 is the first element of an axis and 1 its last. The
+    axes within reach are sampled inside this region, positions outside the input become
+    `extrapolation_value`, and coordinate_transformation is ignored. Scales give sizes relative to the
+    whole input. Sizes that keep an aspect ratio are computed by layers and connected to input 1. An
+    element of weight 0 is not read: NaN and infinities next to a position that coincides with an
+    element do not propagate. 8-bit integers are interpolated in float32, rounded half to even and
+    saturated, int8 as the real numbers that it represents; NEAREST copies them. Input 2 (scales),
+    `antialias`, crops, bfloat16 and uint8 are extensions, as is NEAREST over up to 8 axes.
     """
     @property
     def resize_mode(self) -> InterpolationMode:
@@ -1395,57 +1394,58 @@ class IResizeLayer(ILayer):
     def extrapolation_value(self, value: float) -> None: ...
 
 class IReverseSequenceLayer(ILayer):
-    """Of each sequence the first elements, as many as its length says, in reverse order, and the rest as
-    it is. A length lies between 0 and the size of the sequence axis; where it does not, the network
-    is not built, or the run is refused before anything is written. uint8, fp8 and 4-bit types are an
-    extension.
+    """Reverses the first elements of each sequence, up to its length, and copies the others. A length
+    must lie between 0 and the size of the sequence axis. Otherwise the build fails for constant
+    lengths, and the inference for others, before any output is written. uint8, fp8 and 4-bit types
+    are extensions.
     """
     @property
     def batch_axis(self) -> int:
-        """the axis of the sequences"""
+        """batch axis, which counts sequences"""
 
     @batch_axis.setter
     def batch_axis(self, value: int) -> None: ...
     @property
     def sequence_axis(self) -> int:
-        """the axis of the elements of each"""
+        """axis along which each sequence is reversed"""
 
     @sequence_axis.setter
     def sequence_axis(self, value: int) -> None: ...
 
 class IRotaryEmbeddingLayer(ILayer):
-    """The pair (a, b) becomes (a · cos − b · sin, a · sin + b · cos). The input is (batch, heads,
-    positions, head size); elements of a head that are not turned are copied. The caches are (batch,
-    positions, pairs), or, with position ids of (batch, positions), have a row for each position,
-    (rows, pairs); a position id outside reads the nearest row. Computed in float32.
+    """Rotates each pair: (a, b) becomes (a · cos − b · sin, a · sin + b · cos). The input is (batch,
+    heads, positions, head size); elements beyond rotary_embedding_dim are copied. Without position
+    ids, the caches are (batch, positions, pairs). With position ids of shape (batch, positions), the
+    caches are (rows, pairs), and an id out of range reads the nearest row. The arithmetic is in
+    float32.
     """
     @property
     def interleaved(self) -> bool_:
-        """elements 2i and 2i + 1 are a pair; else i and i + half of what is turned"""
+        """if True, elements 2i and 2i + 1 form a pair; else i and i + half of the rotated part"""
 
     @interleaved.setter
     def interleaved(self, value: bool_) -> None: ...
     @property
     def rotary_embedding_dim(self) -> int:
-        """how many elements at the beginning of each head are turned, an even number; 0: all"""
+        """even number of elements to rotate, from the start of each head; 0: all"""
 
     @rotary_embedding_dim.setter
     def rotary_embedding_dim(self, value: int) -> None: ...
 
 class IScaleLayer(ILayer):
-    """(input · scale + shift) ^ power, with one coefficient for the tensor, for each channel or for each
-    element; computed in float32, with the rules of IEEE pow, also of the real numbers that int8
-    stands for. The input has 4 to 8 dimensions.
+    """Computes (input · scale + shift) ^ power, with one coefficient for the tensor, for each channel or
+    for each element. The arithmetic is in float32, with the rules of IEEE pow; int8 represents real
+    numbers. The input has 4 to 8 dimensions.
     """
     @property
     def mode(self) -> ScaleMode:
-        """how far one coefficient reaches"""
+        """coefficients per tensor, channel or element"""
 
     @mode.setter
     def mode(self, value: ScaleMode) -> None: ...
     @property
     def shift(self) -> NDArray[Any]:
-        """added after the multiplication; empty: nothing is added"""
+        """added after the multiplication; empty: 0"""
 
     @shift.setter
     def shift(self, value: Weights | NDArray[Any]) -> None: ...
@@ -1463,62 +1463,61 @@ class IScaleLayer(ILayer):
     def power(self, value: Weights | NDArray[Any]) -> None: ...
     @property
     def channel_axis(self) -> int:
-        """the axis that CHANNEL coefficients run along, and the first of those that ELEMENTWISE ones cover"""
+        """axis of the CHANNEL coefficients, and first axis of the ELEMENTWISE coefficients"""
 
     @channel_axis.setter
     def channel_axis(self, value: int) -> None: ...
 
 class IScatterLayer(ILayer):
-    """Copies the data and writes updates into the copy. ELEMENT: indices and updates have one shape of
-    the data's rank, no larger than the data but along the axis, and each index says where on the axis
-    its update goes. ND: the last axis of the indices, of size k, holds positions on the first k axes
-    of the data, where a row of the updates, the rest of the data's axes, goes. Negative indices count
-    from the end, and updates outside even so are left out. Where several updates go to one place, the
-    last one counts; with a reduction, each is combined with what is there, in their order, and
-    rounded to the type each time. bool and fp8, but in reductions, uint8 and reductions are
-    extensions.
+    """Copies the data and writes updates into the copy. ELEMENT: indices and updates have the same
+    shape, of the data's rank, at most as large as the data except along the axis. Each index is the
+    position of its update on the axis. ND: the last axis of the indices, of size k, holds positions
+    on the first k axes of the data; each update is a slice of the data's other axes. Negative indices
+    count from the end; updates out of range are skipped. If several updates have one position, the
+    last one is kept; with a reduction, each is combined with the current element in order and rounded
+    to the type each time. uint8, reductions, and bool and fp8 without a reduction are extensions.
     """
     @property
     def mode(self) -> ScatterMode:
-        """ELEMENT: an index is a position on one axis; ND: a row of them is one"""
+        """a position is one index (ELEMENT) or a row of indices (ND)"""
 
     @mode.setter
     def mode(self, value: ScatterMode) -> None: ...
     @property
     def axis(self) -> int:
-        """the axis that indices of mode ELEMENT count along"""
+        """axis of the indices in mode ELEMENT"""
 
     @axis.setter
     def axis(self, value: int) -> None: ...
     @property
     def reduction(self) -> ReduceOperation:
-        """what becomes of an update and of what is there, NONE: the update; an extension"""
+        """combines an update with the current element; NONE: overwrites it; others are an extension"""
 
     @reduction.setter
     def reduction(self, value: ReduceOperation) -> None: ...
 
 class ISelectLayer(ILayer):
-    """Selects then_input where the condition is True and else_input elsewhere, with broadcasting; types
-    of 8 bits and fewer are an extension.
+    """Returns then_input where the condition is True and else_input elsewhere, with broadcasting. Types
+    of at most 8 bits are an extension.
     """
 
 class IShapeLayer(ILayer):
     """Returns the dimensions of a tensor of any type as an int64 vector, which is empty for rank 0."""
 
 class IShuffleLayer(ILayer):
-    """Transpose, reshape, transpose; every element type but e8m0, 4-bit types included. A 0 in
-    reshape_dims copies the size that the tensor has there after the first transpose; the second input
-    gives reshape_dims at run time, by the same rules. int64 and fp4 go beyond the documented types.
+    """Transposes, reshapes and transposes. Every element type except e8m0 is supported, including 4-bit
+    types. A 0 in reshape_dims copies the dimension at its position after the first transpose. The
+    second input passes reshape_dims at run time, by the same rules. int64 and fp4 are extensions.
     """
     @property
     def first_transpose(self) -> Permutation:
-        """applied first: output axis i is input axis perm[i]"""
+        """applied first; output axis i is input axis perm[i]"""
 
     @first_transpose.setter
     def first_transpose(self, value: Permutation | Sequence[int]) -> None: ...
     @property
     def reshape_dims(self) -> Dims:
-        """0 copies the size at its position, -1 is inferred; unset: no reshape"""
+        """new shape: 0 copies a dimension, -1 is inferred; unset: no reshape"""
 
     @reshape_dims.setter
     def reshape_dims(self, value: Dims | Sequence[int]) -> None: ...
@@ -1530,94 +1529,98 @@ class IShuffleLayer(ILayer):
     def second_transpose(self, value: Permutation | Sequence[int]) -> None: ...
     @property
     def zero_is_placeholder(self) -> bool_:
-        """whether a 0 copies a size or is an empty axis"""
+        """if True, 0 copies a dimension; else it is an empty axis"""
 
     @zero_is_placeholder.setter
     def zero_is_placeholder(self, value: bool_) -> None: ...
 
 class ISliceLayer(ILayer):
-    """Output position i reads start + stride·i on every sliced axis. Outside the input STRICT_BOUNDS is
-    an error, also where another axis is empty; WRAP counts on from the other end, CLAMP repeats the
-    edge, REFLECT mirrors without repeating the edge, and FILL gives the fill value (one element, of
-    any rank) or 0. uint8 and fp4, and CLAMP, FILL and REFLECT of int64 and bfloat16, are extensions.
+    """Output position i reads start + stride·i on every sliced axis. For a position outside the input,
+    STRICT_BOUNDS raises an error, even if another axis is empty; WRAP continues at the other end,
+    CLAMP repeats the edge, REFLECT mirrors without repeating the edge, and FILL returns the fill
+    value (one element, of any rank) or 0. uint8 and fp4, and CLAMP, FILL and REFLECT of int64 and
+    bfloat16, are extensions.
     """
     @property
     def start(self) -> Dims:
-        """the first position read on each axis"""
+        """first position on each axis"""
 
     @start.setter
     def start(self, value: Dims | Sequence[int]) -> None: ...
     @property
     def shape(self) -> Dims:
-        """the size of the output on each axis"""
+        """size of the output on each axis"""
 
     @shape.setter
     def shape(self, value: Dims | Sequence[int]) -> None: ...
     @property
     def stride(self) -> Dims:
-        """the distance of positions; negative: backwards, 0: repeated"""
+        """distance between positions; negative: backwards, 0: the same position"""
 
     @stride.setter
     def stride(self, value: Dims | Sequence[int]) -> None: ...
     @property
     def mode(self) -> SampleMode:
-        """what is read outside the input"""
+        """result for positions outside the input"""
 
     @mode.setter
     def mode(self, value: SampleMode) -> None: ...
     @property
     def axes(self) -> Dims:
-        """the axes that start, shape and stride speak of; unset: all"""
+        """axes of start, shape and stride; unset: all"""
 
     @axes.setter
     def axes(self, value: Dims | Sequence[int]) -> None: ...
 
 class ISoftMaxLayer(ILayer):
-    """exp(x − m) divided by the sum of these along one axis, where m is the largest x; computed in
-    float32, rounded once; float64, an extension, in float64. By default the axis is the third from
-    the end, or the first where there are fewer than 3. A row that holds NaN, ∞, or −∞ alone is NaN
-    throughout.
+    """Computes exp(x − m) divided by the sum of these along one axis, where m is the largest x. The
+    arithmetic is in float32; results are rounded once. float64, which is computed in float64, is an
+    extension. The default axis is the third from the end, or the first if the rank is below 3. If a
+    row contains NaN or ∞, or only −∞, all its results are NaN.
     """
     @property
     def axes(self) -> int:
-        """the axis along which results add up to 1"""
+        """axis along which results add up to 1"""
 
     @axes.setter
     def axes(self, value: int) -> None: ...
 
 class ISqueezeLayer(ILayer):
-    """Drops axes of size 1, named by a constant vector; negative axes count from the end of the input's."""
+    """Removes axes of size 1, listed in a constant vector. Negative axes count from the end of the
+    input's axes.
+    """
 
 class ITopKLayer(ILayer):
-    """The k largest (MAX, the largest first) or smallest (MIN, the smallest first) elements along an
-    axis, and their indices there. Of equal elements, as 0 and -0 are, the one of the lowest index
-    comes first; NaN comes behind all numbers, with MAX and with MIN. Input 1, of shape (), takes the
-    place of k: a constant, computed from shapes, an input of the network, or computed from data,
-    which then decide the sizes of the outputs. k is 1 to 3840 and no more than the axis has, or the
-    run is refused. An attribute k of −1, an extension, sorts: all elements and the permutation, of
-    any number; where neighbours then differ, which NonZero finds, are the unique values.
+    """Returns the k largest elements along an axis (MAX) or the k smallest (MIN) in sorted order, and
+    their indices. Of equal elements, such as 0 and -0, the one with the lower index comes first. NaN
+    comes after all numbers, for MAX and MIN. Input 1, a scalar, replaces k: a constant, a value
+    computed from shapes, an input of the network, or a value computed from data. In the last case the
+    outputs have a data-dependent dimension. k is 1 to 3840 and at most the size of the axis;
+    otherwise the build or the inference raises an error. k = −1, an extension, sorts: the outputs are
+    all elements and the permutation, of any size; NonZero of the neighbours that differ then finds
+    the unique values.
     """
     @property
     def op(self) -> TopKOperation:
-        """whether the largest or the smallest"""
+        """MAX: the largest elements; MIN: the smallest"""
 
     @op.setter
     def op(self, value: TopKOperation) -> None: ...
     @property
     def k(self) -> int:
-        """how many; 1 to 3840, and no more than the axis has; -1, an extension: all, which sorts"""
+        """number of elements, 1 to 3840 and at most the size of the axis; -1, an extension: sort all"""
 
     @k.setter
     def k(self, value: int) -> None: ...
     @property
     def axes(self) -> int:
-        """the axis along which they are found; beyond the last four, an extension"""
+        """axis to search; an axis before the last four is an extension"""
 
     @axes.setter
     def axes(self, value: int) -> None: ...
     @property
     def indices_type(self) -> DataType:
-        """the type of the indices, int32 or int64"""
+        """element type of the indices, int32 or int64"""
 
     @indices_type.setter
     def indices_type(self, value: DataType) -> None: ...
@@ -1632,21 +1635,21 @@ class ITripLimitLayer(ILoopBoundaryLayer):
         """COUNT: the number of iterations, int32 or int64; WHILE: a bool, known before each iteration"""
 
 class IUnaryLayer(ILayer):
-    """Applies a function to each element. ROUND rounds half to even, SIGN of 0 is 0. int32 and int64
-    wrap (ABS and NEG of the lowest give it back); int8 stands for real numbers and saturates (NEG of
-    −128 is 127). ISINF, ISNAN and NOT give bool. float64, which is computed in float64, and integers
-    other than int32 and int64 are an extension.
+    """Applies a function to each element. ROUND rounds half to even; SIGN of 0 is 0. int32 and int64
+    wrap around: ABS and NEG of the lowest integer return it. int8 represents real numbers and
+    saturates: NEG of −128 is 127. ISINF, ISNAN and NOT return bool. float64, which is computed in
+    float64, and integers other than int32 and int64 are extensions.
     """
     @property
     def op(self) -> UnaryOperation:
-        """the function"""
+        """function to apply"""
 
     @op.setter
     def op(self, value: UnaryOperation) -> None: ...
 
 class IUnsqueezeLayer(ILayer):
-    """Inserts axes of size 1 at positions of the result, named by a constant vector; negative ones count
-    from its end.
+    """Inserts axes of size 1 at positions in the output, listed in a constant vector. Negative positions
+    count from the end.
     """
 
 class ILoop(_ILoop):
@@ -2312,13 +2315,13 @@ class INetworkDefinition(_INetworkDefinition):
     def add_dequantize(
         self, input: ITensor, scale: ITensor, output_type: DataType = DataType.FLOAT
     ) -> IDequantizeLayer:
-        """(x − zero point) · scale as float32, float16 or bfloat16. Sums of products of two dequantised
-        operands are made of their int8 codes, exactly, where scales are alike along what is summed. The
-        arithmetic is float32's. One scale serves the tensor (one element), each slice along `axis` (a
-        vector; activations may have one, too, as an extension), or each block (a scale of the input's
-        rank): the sizes of blocks are those of the input divided by those of the scale, unless
-        `block_shape` names them. Scales may be computed; constant ones must be above 0. Zero points of
-        int8 and int4 may be any codes, as an extension. Dynamic ranges are not looked at.
+        """Computes (x − zero point) · scale in float32, float16 or bfloat16. A sum of products of two
+        dequantized operands is computed exactly from int8 codes if scales are equal along the summed
+        axes. The arithmetic is in float32. The scale is per tensor (one element), per slice along `axis`
+        (a vector), or per block (a tensor of the input's rank). The shape of a block is that of the input
+        divided by that of the scale, unless `block_shape` is set. Scales may be computed; constant scales
+        must be above 0. A vector of scales for activations and nonzero zero points of int8 and int4 are
+        extensions. Dynamic ranges are ignored.
 
         input: int8, fp8, int4, fp4
         scale: float32, float16, bfloat16, e8m0
@@ -2333,20 +2336,20 @@ class INetworkDefinition(_INetworkDefinition):
 
         Errors when the shape is read, and during the build:
         AR101: a scalar
-        AR108: another count of block sizes than axes
-        AR123: a scale of another rank; a zero point for no slice; another count of scales than the axis
-            has; blocks and one scale for each slice; blocks that are not the scale's; sizes that blocks
-            do not divide
-        AR202: a scale that is no float; a type that the input may not have
-        AR203: a zero point of another type than the codes
-        AR206: a type that the output may not have
+        AR108: a block_shape of a wrong length
+        AR123: a scale of a wrong rank; a wrong block_shape for the scale; a wrong number of scales; a
+            zero point of a wrong size; block_shape with a scale per slice; dimensions not divisible by
+            the blocks
+        AR202: a scale that is not a float; an unsupported input type
+        AR203: a zero point of a different type than the codes
+        AR206: an unsupported output type
         AR303: an axis below -1; an axis outside the rank
-        AR304: a block size below 1; a zero point of fp8 that is not 0
-        AR306: a scale for each slice, and no axis
+        AR304: a block size below 1; a nonzero zero point of fp8
+        AR306: a scale per slice without an axis
 
         Errors during an inference:
-        AR117: open sizes, and no block_shape
-        AR123: another count of scales at run time; blocks that are not the scale's at run time
+        AR117: dynamic dimensions without block_shape
+        AR123: a wrong block_shape for the scale at run time; a wrong number of scales at run time
 
             scale = network.add_constant((), np.float32([0.05])).get_output(0)
             codes = network.add_quantize(x, scale, trt.int8).get_output(0)
@@ -2971,20 +2974,20 @@ class INetworkDefinition(_INetworkDefinition):
         Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_non_zero(self, input: ITensor, indices_type: DataType = DataType.INT32) -> INonZeroLayer:
-        """Returns the indices of nonzero elements, in row-major order: a row for each dimension of the
-        input, a column for each such element. How many there are depends on the data: it is known when a
-        run has ended (`get_tensor_shape`, `IOutputAllocator.notify_shape`), memory is kept for all
-        elements of the input (`get_max_output_size`), and layers behind it compute with as many as were
-        found. A NaN is not zero; of an input of rank 0 the output has no rows.
+        """Returns the indices of nonzero elements in row-major order. The output has one row for each
+        dimension of the input and one column for each nonzero element. The number of columns is a
+        data-dependent dimension: it is known after the inference (`get_tensor_shape`,
+        `IOutputAllocator.notify_shape`). Allocate memory for all elements of the input
+        (`get_max_output_size`). NaN counts as nonzero. For an input of rank 0 the output has no rows.
 
         input: float32, float16, int8, int32, bool, uint8, bfloat16, int64
-        indices_type: the type of the indices, int32 or int64
+        indices_type: element type of the indices, int32 or int64
 
         Returns the new INonZeroLayer. The shape and type of its output are known immediately. Raises
         AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
         Errors when the shape is read, and during the build:
-        AR202: a type that NonZero does not take; indices that are no integers
+        AR202: a type of the indices other than int32 and int64; an unsupported element type
 
             layer = network.add_non_zero(x, trt.int64)
 
@@ -2995,15 +2998,15 @@ class INetworkDefinition(_INetworkDefinition):
     def add_normalization(
         self, input: ITensor, scale: ITensor, bias: ITensor, axesMask: int
     ) -> INormalizationLayer:
-        """(x − mean) / sqrt(variance + epsilon) · scale + bias, with the population variance over the axes,
-        or over each group of channels and all later axes. Scale and bias broadcast to the input; with
-        groups, add_normalization takes one value per group (1, G, 1, …) and add_normalization_v2 one per
-        channel. Computed in float32, the variance from centred values.
+        """Computes (x − mean) / sqrt(variance + epsilon) · scale + bias in float32. Mean and population
+        variance are taken over the axes, or over each group of channels and all later axes. Scale and
+        bias broadcast to the input. With groups, add_normalization expects one value per group (1, G, 1,
+        …), and add_normalization_v2 one per channel.
 
         input: float32, float16, bfloat16, float64
         scale: float32, float16, bfloat16, float64; same type as input 0
         bias: float32, float16, bfloat16, float64; same type as input 0
-        axesMask: the axes that statistics run over (bit i stands for dimension i)
+        axesMask: axes over which mean and variance are computed (bit i stands for dimension i)
 
         Returns the new INormalizationLayer. The shape and type of its output are known immediately.
         Raises AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong
@@ -3012,18 +3015,18 @@ class INetworkDefinition(_INetworkDefinition):
         Attributes to set on the layer: epsilon, num_groups, compute_precision.
 
         Errors when the shape is read, and during the build:
-        AR118: channels that the groups do not divide; fewer than 1 group
-        AR119: one value per channel with groups (not v2); scale and bias of different shapes; scale of
-            another rank; scale that does not broadcast
-        AR202: a type that Normalization does not take
-        AR203: scale or bias of another type than the input
+        AR118: channels not divisible by num_groups; fewer than 1 group
+        AR119: one value per channel with groups (not v2); scale and bias of different shapes; scale of a
+            different rank; scale that does not broadcast
+        AR202: an unsupported element type
+        AR203: scale or bias of a different type than the input
         AR302: an axes mask of 0; an axes mask with bits beyond the rank
         AR304: a compute precision other than float32 and float16; an epsilon that is not above 0
         AR308: an epsilon that is not finite
-        AR309: groups with other axes than all after the channels
+        AR309: groups, and axes other than all after axis 1
 
         Errors during an inference:
-        AR118: channels that the groups do not divide at run time
+        AR118: channels not divisible by num_groups at run time
         AR119: scale that does not fit at run time
 
             layer = network.add_normalization(x, scale, bias, 1 << 2 | 1 << 3)
@@ -3036,15 +3039,15 @@ class INetworkDefinition(_INetworkDefinition):
     def add_normalization_v2(
         self, input: ITensor, scale: ITensor, bias: ITensor, axesMask: int
     ) -> INormalizationLayer:
-        """(x − mean) / sqrt(variance + epsilon) · scale + bias, with the population variance over the axes,
-        or over each group of channels and all later axes. Scale and bias broadcast to the input; with
-        groups, add_normalization takes one value per group (1, G, 1, …) and add_normalization_v2 one per
-        channel. Computed in float32, the variance from centred values.
+        """Computes (x − mean) / sqrt(variance + epsilon) · scale + bias in float32. Mean and population
+        variance are taken over the axes, or over each group of channels and all later axes. Scale and
+        bias broadcast to the input. With groups, add_normalization expects one value per group (1, G, 1,
+        …), and add_normalization_v2 one per channel.
 
         input: float32, float16, bfloat16, float64
         scale: float32, float16, bfloat16, float64; same type as input 0
         bias: float32, float16, bfloat16, float64; same type as input 0
-        axesMask: the axes that statistics run over (bit i stands for dimension i)
+        axesMask: axes over which mean and variance are computed (bit i stands for dimension i)
 
         Returns the new INormalizationLayer. The shape and type of its output are known immediately.
         Raises AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong
@@ -3053,18 +3056,18 @@ class INetworkDefinition(_INetworkDefinition):
         Attributes to set on the layer: epsilon, num_groups, compute_precision.
 
         Errors when the shape is read, and during the build:
-        AR118: channels that the groups do not divide; fewer than 1 group
-        AR119: one value per channel with groups (not v2); scale and bias of different shapes; scale of
-            another rank; scale that does not broadcast
-        AR202: a type that Normalization does not take
-        AR203: scale or bias of another type than the input
+        AR118: channels not divisible by num_groups; fewer than 1 group
+        AR119: one value per channel with groups (not v2); scale and bias of different shapes; scale of a
+            different rank; scale that does not broadcast
+        AR202: an unsupported element type
+        AR203: scale or bias of a different type than the input
         AR302: an axes mask of 0; an axes mask with bits beyond the rank
         AR304: a compute precision other than float32 and float16; an epsilon that is not above 0
         AR308: an epsilon that is not finite
-        AR309: groups with other axes than all after the channels
+        AR309: groups, and axes other than all after axis 1
 
         Errors during an inference:
-        AR118: channels that the groups do not divide at run time
+        AR118: channels not divisible by num_groups at run time
         AR119: scale that does not fit at run time
 
             layer = network.add_normalization_v2(x, scale, bias, 1 << 2 | 1 << 3)
@@ -3075,30 +3078,30 @@ class INetworkDefinition(_INetworkDefinition):
         Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_one_hot(self, indices: ITensor, values: ITensor, depth: ITensor, axis: int) -> IOneHotLayer:
-        """values[1] where the position along a new axis, whose size is depth, is the index; values[0]
-        elsewhere. Negative indices count from depth; those outside are nowhere. int64 indices, values
-        that are bool or of 8 bits and fewer, and a depth that is an input are an extension.
+        """Inserts an axis of size depth. The output is values[1] where the position along it equals the
+        index, and values[0] elsewhere. Negative indices count from depth; others out of range select
+        nothing. int64 indices, values of bool or of at most 8 bits, and an input as depth are extensions.
 
         indices: int32, int64
         values: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, float64,
             int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
         depth: int32, int64; its values set dimensions, which are data-dependent unless they follow from
             shapes, constants or a shape tensor
-        axis: where the new axis lies in the output; negative: from its end
+        axis: position of the new axis in the output; a negative value counts from the end
 
         Returns the new IOneHotLayer. The shape and type of its output are known immediately. Raises AR403
         for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
         Errors when the shape is read, and during the build:
-        AR115: a result of more than 8 axes
+        AR115: an output of more than 8 dimensions
         AR120: a depth of 0
-        AR123: a depth that is a list; values of another rank than 1; values that are not two
-        AR202: a type that OneHot does not take; indices that are no integers
+        AR123: a depth that is not a scalar; other than two values; values of a rank other than 1
+        AR202: an unsupported element type; non-integer indices
         AR303: an axis before the first; an axis outside the rank of the output
 
         Errors during an inference:
         AR120: a depth below 1 at run time
-        AR123: values that are not two at run time
+        AR123: other than two values at run time
 
             values = network.add_constant((2,), np.float32([0, 1])).get_output(0)
             depth = network.add_constant((), np.array(10, np.int32)).get_output(0)
@@ -3111,26 +3114,26 @@ class INetworkDefinition(_INetworkDefinition):
     def add_padding(
         self, input: ITensor, pre_padding: Dims | Sequence[int], post_padding: Dims | Sequence[int]
     ) -> IPaddingLayer:
-        """Output position i of each of the last two axes reads input position i − pre, and is 0 outside the
-        input. `add_padding` is its name in TensorRT 8. Types other than float32, float16, int8 and int32
-        are extensions.
+        """Adds zeros around the last two axes. Output position i reads input position i − pre; the output is
+        0 outside the input. A negative padding crops. `add_padding` is the method of TensorRT 8. Types
+        other than float32, float16, int8 and int32 are extensions.
 
         input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, float64,
             int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
-        pre_padding: elements before the first one of the last two axes; negative: so many fewer
-        post_padding: elements behind the last one of the last two axes; negative: so many fewer
+        pre_padding: zeros before the last two axes; a negative value crops elements
+        post_padding: zeros after the last two axes; a negative value crops elements
 
         Returns the new IPaddingLayer. The shape and type of its output are known immediately. Raises
         AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
         Errors when the shape is read, and during the build:
         AR101: an input of fewer than four dimensions
-        AR108: another count of values than two; another count of values than two, behind
-        AR120: more taken away than there is
-        AR202: a type that Padding does not take
+        AR108: a number of values other than two; a number of values other than two in post_padding
+        AR120: more cropped than exists
+        AR202: an unsupported element type
 
         Errors during an inference:
-        AR120: more taken away than there is at run time
+        AR120: more cropped than exists at run time
 
             layer = network.add_padding(x, (1, 1), (0, -2))
 
@@ -3141,26 +3144,26 @@ class INetworkDefinition(_INetworkDefinition):
     def add_padding_nd(
         self, input: ITensor, pre_padding: Dims | Sequence[int], post_padding: Dims | Sequence[int]
     ) -> IPaddingLayer:
-        """Output position i of each of the last two axes reads input position i − pre, and is 0 outside the
-        input. `add_padding` is its name in TensorRT 8. Types other than float32, float16, int8 and int32
-        are extensions.
+        """Adds zeros around the last two axes. Output position i reads input position i − pre; the output is
+        0 outside the input. A negative padding crops. `add_padding` is the method of TensorRT 8. Types
+        other than float32, float16, int8 and int32 are extensions.
 
         input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, float64,
             int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
-        pre_padding: elements before the first one of the last two axes; negative: so many fewer
-        post_padding: elements behind the last one of the last two axes; negative: so many fewer
+        pre_padding: zeros before the last two axes; a negative value crops elements
+        post_padding: zeros after the last two axes; a negative value crops elements
 
         Returns the new IPaddingLayer. The shape and type of its output are known immediately. Raises
         AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
         Errors when the shape is read, and during the build:
         AR101: an input of fewer than four dimensions
-        AR108: another count of values than two; another count of values than two, behind
-        AR120: more taken away than there is
-        AR202: a type that Padding does not take
+        AR108: a number of values other than two; a number of values other than two in post_padding
+        AR120: more cropped than exists
+        AR202: an unsupported element type
 
         Errors during an inference:
-        AR120: more taken away than there is at run time
+        AR120: more cropped than exists at run time
 
             layer = network.add_padding_nd(x, (1, 1), (0, -2))
 
@@ -3169,8 +3172,8 @@ class INetworkDefinition(_INetworkDefinition):
         Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_parametric_relu(self, input: ITensor, slopes: ITensor) -> IParametricReLULayer:
-        """x · slope where x < 0, x elsewhere. The slopes broadcast to the input: each of their sizes is 1 or
-        the input's.
+        """Computes x · slope where x < 0, and x elsewhere. The slopes broadcast to the input: each of their
+        dimensions is 1 or that of the input.
 
         input: float32, float16, int8, bfloat16, float64
         slopes: float32, float16, int8, bfloat16, float64; same type as input 0
@@ -3180,13 +3183,14 @@ class INetworkDefinition(_INetworkDefinition):
         class.
 
         Errors when the shape is read, and during the build:
-        AR112: slopes that are larger than the input; slopes whose sizes are neither 1 nor the input's
-        AR122: slopes of another rank than the input
-        AR202: a type that ParametricReLU does not take
-        AR203: slopes of another type than the input
+        AR112: slopes that are larger than the input; slopes that do not broadcast to the input
+        AR122: slopes of a different rank than the input
+        AR202: an unsupported element type
+        AR203: slopes of a different type than the input
 
         Errors during an inference:
-        AR112: slopes that are larger than the input at run time; slopes that do not fit at run time
+        AR112: slopes that are larger than the input at run time; slopes that do not broadcast, at run
+            time
 
             layer = network.add_parametric_relu(x, slopes)  # of shape (1, C, 1, 1)
 
@@ -3197,18 +3201,18 @@ class INetworkDefinition(_INetworkDefinition):
     def add_pooling(
         self, input: ITensor, type: PoolingType, window_size: Dims | Sequence[int]
     ) -> IPoolingLayer:
-        """Windows slide along the last two or three axes. MAX takes the largest element, AVERAGE the mean,
-        MAX_AVERAGE_BLEND (1 − blend_factor) · max + blend_factor · mean; computed in float32, and
-        float64, an extension, in float64. Padding is no candidate for the maximum and adds 0 to the sum;
-        what lies behind it, where EXPLICIT_ROUND_UP lets the last window reach, is never counted. Where a
-        window has no element that counts, the mean is NaN, and the maximum −inf. int8 maxima are those of
-        the codes. bfloat16 is an extension, and so are dilations, and positions: once `indices_type` is
-        set, output 1 has each maximum's place in the plane of the last two or three axes, counted row by
-        row: the first of equal ones, and of NaN, and −1 for a window without elements.
+        """Pools windows along the last two or three axes. MAX returns the largest element, AVERAGE the mean,
+        and MAX_AVERAGE_BLEND (1 − blend_factor) · max + blend_factor · mean. The arithmetic is in
+        float32, for float64 in float64. Padding is ignored by the maximum and adds 0 to the sum.
+        Positions after the padding, which the last window reaches with EXPLICIT_ROUND_UP, are never
+        counted. If a window counts no element, the mean is NaN and the maximum −inf. int8 maxima compare
+        codes. bfloat16, float64, dilations and `indices_type` are extensions. If `indices_type` is set,
+        output 1 holds the row-major position of each maximum in the plane of the last two or three axes:
+        the first one of equal maxima or NaN, and −1 for a window without elements.
 
         input: float32, float16, int8, bfloat16, float64
-        type: the maximum or the average of a window, or a mean of both
-        window_size: elements of a window along each of the last two or three axes
+        type: maximum, average, or a weighted mean of both
+        window_size: size of the window along each of the last two or three axes
 
         Returns the new IPoolingLayer. The shape and type of its output are known immediately. Raises
         AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
@@ -3217,18 +3221,17 @@ class INetworkDefinition(_INetworkDefinition):
         dilation_nd, blend_factor, average_count_excludes_padding, indices_type.
 
         Errors when the shape is read, and during the build:
-        AR101: an input without an axis before those of the window
-        AR108: a window of another number of axes than 2 or 3; padding for other axes than the window's;
-            strides for other axes than the window's
-        AR126: a window that is larger than the padded input
-        AR202: a type that Pooling does not take
-        AR206: positions of averages; positions that are no integers
-        AR304: a blend_factor outside 0 to 1; a dilation below 1; a stride below 1; a window of no
-            elements; padding below 0
-        AR308: a blend_factor that is not finite
+        AR101: an input without an axis before the window
+        AR108: a window of other than 2 or 3 axes; a wrong number of paddings; a wrong number of strides
+        AR126: a window larger than the padded input
+        AR202: an unsupported element type
+        AR206: a non-integer indices_type; indices_type for averages
+        AR304: a blend_factor outside 0 to 1; a dilation below 1; a stride below 1; a window size below 1;
+            padding below 0
+        AR308: an infinite or NaN blend_factor
 
         Errors during an inference:
-        AR126: a window that is larger at run time
+        AR126: a window larger than the input at run time
 
             layer = network.add_pooling(x, trt.PoolingType.MAX, (3, 3))
             layer.stride_nd = (2, 2)
@@ -3240,18 +3243,18 @@ class INetworkDefinition(_INetworkDefinition):
     def add_pooling_nd(
         self, input: ITensor, type: PoolingType, window_size: Dims | Sequence[int]
     ) -> IPoolingLayer:
-        """Windows slide along the last two or three axes. MAX takes the largest element, AVERAGE the mean,
-        MAX_AVERAGE_BLEND (1 − blend_factor) · max + blend_factor · mean; computed in float32, and
-        float64, an extension, in float64. Padding is no candidate for the maximum and adds 0 to the sum;
-        what lies behind it, where EXPLICIT_ROUND_UP lets the last window reach, is never counted. Where a
-        window has no element that counts, the mean is NaN, and the maximum −inf. int8 maxima are those of
-        the codes. bfloat16 is an extension, and so are dilations, and positions: once `indices_type` is
-        set, output 1 has each maximum's place in the plane of the last two or three axes, counted row by
-        row: the first of equal ones, and of NaN, and −1 for a window without elements.
+        """Pools windows along the last two or three axes. MAX returns the largest element, AVERAGE the mean,
+        and MAX_AVERAGE_BLEND (1 − blend_factor) · max + blend_factor · mean. The arithmetic is in
+        float32, for float64 in float64. Padding is ignored by the maximum and adds 0 to the sum.
+        Positions after the padding, which the last window reaches with EXPLICIT_ROUND_UP, are never
+        counted. If a window counts no element, the mean is NaN and the maximum −inf. int8 maxima compare
+        codes. bfloat16, float64, dilations and `indices_type` are extensions. If `indices_type` is set,
+        output 1 holds the row-major position of each maximum in the plane of the last two or three axes:
+        the first one of equal maxima or NaN, and −1 for a window without elements.
 
         input: float32, float16, int8, bfloat16, float64
-        type: the maximum or the average of a window, or a mean of both
-        window_size: elements of a window along each of the last two or three axes
+        type: maximum, average, or a weighted mean of both
+        window_size: size of the window along each of the last two or three axes
 
         Returns the new IPoolingLayer. The shape and type of its output are known immediately. Raises
         AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
@@ -3260,18 +3263,17 @@ class INetworkDefinition(_INetworkDefinition):
         dilation_nd, blend_factor, average_count_excludes_padding, indices_type.
 
         Errors when the shape is read, and during the build:
-        AR101: an input without an axis before those of the window
-        AR108: a window of another number of axes than 2 or 3; padding for other axes than the window's;
-            strides for other axes than the window's
-        AR126: a window that is larger than the padded input
-        AR202: a type that Pooling does not take
-        AR206: positions of averages; positions that are no integers
-        AR304: a blend_factor outside 0 to 1; a dilation below 1; a stride below 1; a window of no
-            elements; padding below 0
-        AR308: a blend_factor that is not finite
+        AR101: an input without an axis before the window
+        AR108: a window of other than 2 or 3 axes; a wrong number of paddings; a wrong number of strides
+        AR126: a window larger than the padded input
+        AR202: an unsupported element type
+        AR206: a non-integer indices_type; indices_type for averages
+        AR304: a blend_factor outside 0 to 1; a dilation below 1; a stride below 1; a window size below 1;
+            padding below 0
+        AR308: an infinite or NaN blend_factor
 
         Errors during an inference:
-        AR126: a window that is larger at run time
+        AR126: a window larger than the input at run time
 
             layer = network.add_pooling_nd(x, trt.PoolingType.MAX, (3, 3))
             layer.stride_nd = (2, 2)
@@ -3283,15 +3285,15 @@ class INetworkDefinition(_INetworkDefinition):
     def add_quantize(
         self, input: ITensor, scale: ITensor, output_type: DataType = DataType.INT8
     ) -> IQuantizeLayer:
-        """clamp(round(x / scale) + zero point) as int8, int4, fp8 or fp4: rounded half to even and saturated
-        at the type's limits, −128 and 127, −8 and 7, ±448, ±6; floats are rounded to the nearest number
-        of their type. A zero point of float32 zeros is none. NaN becomes the lowest code of an integer
-        type, NaN of fp8, 6 of fp4. The arithmetic is float32's. One scale serves the tensor (one
-        element), each slice along `axis` (a vector; activations may have one, too, as an extension), or
-        each block (a scale of the input's rank): the sizes of blocks are those of the input divided by
-        those of the scale, unless `block_shape` names them. Scales may be computed; constant ones must be
-        above 0. Zero points of int8 and int4 may be any codes, as an extension. Dynamic ranges are not
-        looked at.
+        """Computes clamp(round(x / scale) + zero point) in int8, int4, fp8 or fp4, rounded half to even and
+        saturated at the limits of the type: −128 and 127, −8 and 7, ±448, ±6. fp8 and fp4 round to the
+        nearest number of the type. A zero point of float32 zeros means no zero point. NaN becomes the
+        lowest code in an integer type, NaN in fp8, and 6 in fp4. The arithmetic is in float32. The scale
+        is per tensor (one element), per slice along `axis` (a vector), or per block (a tensor of the
+        input's rank). The shape of a block is that of the input divided by that of the scale, unless
+        `block_shape` is set. Scales may be computed; constant scales must be above 0. A vector of scales
+        for activations and nonzero zero points of int8 and int4 are extensions. Dynamic ranges are
+        ignored.
 
         input: float32, float16, bfloat16
         scale: float32, float16, bfloat16, e8m0
@@ -3306,20 +3308,21 @@ class INetworkDefinition(_INetworkDefinition):
 
         Errors when the shape is read, and during the build:
         AR101: a scalar
-        AR108: another count of block sizes than axes
-        AR123: a scale of another rank; a zero point for no slice; another count of scales than the axis
-            has; blocks and one scale for each slice; blocks that are not the scale's; sizes that blocks
-            do not divide
-        AR202: a scale that is no float; a type that the input may not have
-        AR203: a half scale beside an input of another type; a zero point of another type than the codes
-        AR206: a type that the output may not have
+        AR108: a block_shape of a wrong length
+        AR123: a scale of a wrong rank; a wrong block_shape for the scale; a wrong number of scales; a
+            zero point of a wrong size; block_shape with a scale per slice; dimensions not divisible by
+            the blocks
+        AR202: a scale that is not a float; an unsupported input type
+        AR203: a float16 scale with an input of a different type; a zero point of a different type than
+            the codes
+        AR206: an unsupported output type
         AR303: an axis below -1; an axis outside the rank
-        AR304: a block size below 1; a zero point of fp8 that is not 0
-        AR306: a scale for each slice, and no axis
+        AR304: a block size below 1; a nonzero zero point of fp8
+        AR306: a scale per slice without an axis
 
         Errors during an inference:
-        AR117: open sizes, and no block_shape
-        AR123: another count of scales at run time; blocks that are not the scale's at run time
+        AR117: dynamic dimensions without block_shape
+        AR123: a wrong block_shape for the scale at run time; a wrong number of scales at run time
 
             scale = network.add_constant((), np.float32([0.05])).get_output(0)
             layer = network.add_quantize(x, scale, trt.int8)
@@ -3329,9 +3332,9 @@ class INetworkDefinition(_INetworkDefinition):
         Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_ragged_softmax(self, input: ITensor, bounds: ITensor) -> IRaggedSoftMaxLayer:
-        """Softmax of the first elements of each row, as many as its bound says, and 0 behind them. The input
-        is (rows, columns) or (batch, rows, columns), bounds have one column. A bound below 0 counts as 0,
-        one beyond the row as its length.
+        """Computes the softmax of the first elements of each row, up to its bound; the others are 0. The
+        input is (rows, columns) or (batch, rows, columns); the bounds have one column. A negative bound
+        is treated as 0, and a bound greater than the number of columns as that number.
 
         input: float32
         bounds: int32
@@ -3342,12 +3345,12 @@ class INetworkDefinition(_INetworkDefinition):
 
         Errors when the shape is read, and during the build:
         AR101: an input of fewer than 2 dimensions
-        AR123: bounds of another rank; more or fewer bounds than rows; several bounds for a row
+        AR123: a wrong number of bounds; bounds of a wrong rank; more than one bound per row
         AR124: an input of more than 3 dimensions
         AR202: an input that is not float32; bounds that are not int32
 
         Errors during an inference:
-        AR123: bounds that do not fit at run time
+        AR123: a wrong number of bounds at run time
 
             layer = network.add_ragged_softmax(rows, bounds)
 
@@ -3356,24 +3359,24 @@ class INetworkDefinition(_INetworkDefinition):
         Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_reduce(self, input: ITensor, op: ReduceOperation, axes: int, keep_dims: bool_) -> IReduceLayer:
-        """Reduces axes to one element. Floats add up in float32, float64 in itself, and are rounded once;
-        sums and products of integers wrap, their averages add up in 64 bits and truncate towards zero;
-        int8 stands for real numbers, so that its results saturate and averages round half to even (100,
-        100, 3: SUM 127, AVG 68). MAX and MIN give NaN where there is one. Nothing at all gives 0 (SUM), 1
-        (PROD), the lowest (MAX) or highest (MIN) number of the type, and for AVG NaN, 0 for integers,
-        −128 for int8. float64 and integers other than int32 and int64 are an extension.
+        """Reduces axes to one element. Floats accumulate in float32, float64 in float64; results are rounded
+        once. Sums and products of integers wrap around. Averages of integers accumulate in 64 bits and
+        truncate towards zero. int8 represents real numbers: results saturate, and averages round half to
+        even (100, 100, 3: SUM 127, AVG 68). MAX and MIN return NaN if an element is NaN. Over an empty
+        axis, SUM is 0, PROD 1, MAX the lowest and MIN the highest number of the type, and AVG NaN (0 for
+        integers, −128 for int8). float64 and integers other than int32 and int64 are extensions.
 
         input: float32, float16, int8, int32, bfloat16, int64, float64, int16, uint16, uint32, uint64
-        op: how elements are folded
-        axes: the axes that are folded (bit i stands for dimension i)
-        keep_dims: whether folded axes stay, with size 1
+        op: reduction operation
+        axes: axes to reduce (bit i stands for dimension i)
+        keep_dims: keep reduced axes with size 1
 
         Returns the new IReduceLayer. The shape and type of its output are known immediately. Raises AR403
         for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
         Errors when the shape is read, and during the build:
         AR101: an input of rank 0
-        AR202: a type that Reduce does not take
+        AR202: an unsupported element type
         AR302: a mask of 0; a mask with bits beyond the rank
         AR304: the operation NONE
 
@@ -3384,17 +3387,16 @@ class INetworkDefinition(_INetworkDefinition):
         Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_resize(self, input: ITensor) -> IResizeLayer:
-        """Interpolation to a new size: nearest, linear (up to 3 innermost axes) or cubic (the last 2). The
-        second input, when connected, gives the sizes at run time and overrides shape and scales. Input 2,
-        scales, is an extension, and so are `antialias` and crops: input 3, the region, has the beginnings
-        of all axes, then the ends, of which 0 is an axis's first element and 1 its last; the axes within
-        reach are read there, `extrapolation_value` lies beyond, and coordinate_transformation is not
-        looked at. The sizes that scales give are those of the whole input. Sizes that keep an aspect
-        ratio are computed by layers, and connected to input 1. An element whose weight is 0 is not read,
-        so that NaN and infinities beside a position that lies on an element do not show. 8-bit integers
-        are interpolated in float32, rounded half to even and saturated, int8 as the real numbers that it
-        stands for; NEAREST copies them. bfloat16 and uint8 are extensions of the documented types, and
-        NEAREST resizes up to 8 axes.
+        """Interpolates to a new size: nearest, linear (up to the last 3 axes) or cubic (the last 2). If the
+        second input is connected, it holds the sizes and overrides shape and scales. For a crop, input 3
+        holds the starts of all axes, then the ends; 0 is the first element of an axis and 1 its last. The
+        axes within reach are sampled inside this region, positions outside the input become
+        `extrapolation_value`, and coordinate_transformation is ignored. Scales give sizes relative to the
+        whole input. Sizes that keep an aspect ratio are computed by layers and connected to input 1. An
+        element of weight 0 is not read: NaN and infinities next to a position that coincides with an
+        element do not propagate. 8-bit integers are interpolated in float32, rounded half to even and
+        saturated, int8 as the real numbers that it represents; NEAREST copies them. Input 2 (scales),
+        `antialias`, crops, bfloat16 and uint8 are extensions, as is NEAREST over up to 8 axes.
 
         input: float32, float16, int8, uint8, bfloat16
 
@@ -3409,20 +3411,20 @@ class INetworkDefinition(_INetworkDefinition):
 
         Errors when the shape is read, and during the build:
         AR101: CUBIC on an input of fewer than 2 dimensions
-        AR108: a shape of another length than the input's rank; a tensor of scales of another length;
-            scales of another length than the input's rank
-        AR109: CUBIC on other than the last 2 axes; LINEAR on more than the last 3 axes
-        AR110: a negative or infinite scale; a negative size; elements from an empty axis
+        AR108: a shape of a length other than the input's rank; a tensor of scales of a wrong length;
+            scales of a length other than the input's rank
+        AR109: CUBIC on more than the last 2 axes; LINEAR on more than the last 3 axes
+        AR110: a negative or infinite scale; a negative size; a nonzero size for an empty axis
         AR111: more than 2^31 elements
-        AR123: a region of another length than twice the rank; a region that is not a vector; a second
+        AR123: a region of a length other than twice the rank; a region that is not a vector; a second
             input that is not a vector; a tensor of scales that is not a vector
-        AR202: a second input that is not Int32 or Int64; a type that Resize does not take
-        AR308: a cubic_coeff that is not finite
-        AR310: scales from a tensor beside others
+        AR202: a second input that is not int32 or int64; an unsupported element type
+        AR308: an infinite or NaN cubic_coeff
+        AR310: a tensor of scales and other sizes
 
         Errors during an inference:
         AR109: LINEAR on another axis at run time
-        AR110: a negative size at run time; elements from an empty axis at run time
+        AR110: a negative size at run time; a nonzero size for an empty axis at run time
 
             layer = network.add_resize(x)
             layer.resize_mode, layer.scales = trt.InterpolationMode.LINEAR, (1, 1, 2, 2)
@@ -3432,10 +3434,10 @@ class INetworkDefinition(_INetworkDefinition):
         Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_reverse_sequence(self, input: ITensor, sequence_lens: ITensor) -> IReverseSequenceLayer:
-        """Of each sequence the first elements, as many as its length says, in reverse order, and the rest as
-        it is. A length lies between 0 and the size of the sequence axis; where it does not, the network
-        is not built, or the run is refused before anything is written. uint8, fp8 and 4-bit types are an
-        extension.
+        """Reverses the first elements of each sequence, up to its length, and copies the others. A length
+        must lie between 0 and the size of the sequence axis. Otherwise the build fails for constant
+        lengths, and the inference for others, before any output is written. uint8, fp8 and 4-bit types
+        are extensions.
 
         input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, float64,
             int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
@@ -3449,13 +3451,13 @@ class INetworkDefinition(_INetworkDefinition):
 
         Errors when the shape is read, and during the build:
         AR101: an input of rank 1
-        AR123: another number of lengths than of sequences; lengths of another rank than 1
-        AR202: a type that ReverseSequence does not take; lengths that are no integers
+        AR123: a number of lengths other than of sequences; lengths of a rank other than 1
+        AR202: an unsupported element type; non-integer lengths
         AR303: a batch axis outside the rank; a negative sequence axis
-        AR305: one axis for both
+        AR305: one axis as batch_axis and sequence_axis
 
         Errors during an inference:
-        AR123: another number of lengths at run time
+        AR123: a wrong number of lengths at run time
 
             lengths = network.add_constant((3,), np.int32([1, 0, 1])).get_output(0)
             layer = network.add_reverse_sequence(x, lengths)
@@ -3472,17 +3474,17 @@ class INetworkDefinition(_INetworkDefinition):
         interleaved: bool_,
         rotary_embedding_dim: int,
     ) -> IRotaryEmbeddingLayer:
-        """The pair (a, b) becomes (a · cos − b · sin, a · sin + b · cos). The input is (batch, heads,
-        positions, head size); elements of a head that are not turned are copied. The caches are (batch,
-        positions, pairs), or, with position ids of (batch, positions), have a row for each position,
-        (rows, pairs); a position id outside reads the nearest row. Computed in float32.
+        """Rotates each pair: (a, b) becomes (a · cos − b · sin, a · sin + b · cos). The input is (batch,
+        heads, positions, head size); elements beyond rotary_embedding_dim are copied. Without position
+        ids, the caches are (batch, positions, pairs). With position ids of shape (batch, positions), the
+        caches are (rows, pairs), and an id out of range reads the nearest row. The arithmetic is in
+        float32.
 
         input: float32, float16, bfloat16
         cos_cache: float32, float16, bfloat16; same type as input 0
         sin_cache: float32, float16, bfloat16; same type as input 0
-        interleaved: elements 2i and 2i + 1 are a pair; else i and i + half of what is turned
-        rotary_embedding_dim: how many elements at the beginning of each head are turned, an even number;
-            0: all
+        interleaved: if True, elements 2i and 2i + 1 form a pair; else i and i + half of the rotated part
+        rotary_embedding_dim: even number of elements to rotate, from the start of each head; 0: all
 
         Returns the new IRotaryEmbeddingLayer. The shape and type of its output are known immediately.
         Raises AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong
@@ -3491,18 +3493,18 @@ class INetworkDefinition(_INetworkDefinition):
         Optional inputs for `layer.set_input`: 3 (position_ids).
 
         Errors when the shape is read, and during the build:
-        AR114: caches without a row
-        AR123: an input of another rank than 4; caches of different shapes; caches of each batch, with
-            position ids; caches of rows for position ids, without these; caches with another number of
-            angles; position ids of another shape
-        AR202: a type that RotaryEmbedding does not take; position ids that are not int64
-        AR203: caches of another type
-        AR304: a negative number of elements to turn; an odd number of elements to turn; heads of an odd
-            size; more elements to turn than a head has
+        AR114: caches without rows
+        AR123: an input of a rank other than 4; caches of different shapes; caches of shape (rows, pairs)
+            without position ids; caches with a batch axis, and position ids; caches with a wrong number
+            of angles; position ids of a wrong shape
+        AR202: an unsupported element type; position ids that are not int64
+        AR203: caches of a different type
+        AR304: a negative number of elements to rotate; an odd number of elements to rotate; heads of an
+            odd size; more elements to rotate than a head has
 
         Errors during an inference:
-        AR114: caches without a row at run time
-        AR123: caches that do not fit at run time
+        AR114: caches without rows at run time
+        AR123: caches of a wrong shape at run time
         AR304: an odd size at run time
 
             layer = network.add_rotary_embedding(x, cos_cache, sin_cache, False, 0)
@@ -3519,13 +3521,13 @@ class INetworkDefinition(_INetworkDefinition):
         scale: Weights | NDArray[Any] | None = None,
         power: Weights | NDArray[Any] | None = None,
     ) -> IScaleLayer:
-        """(input · scale + shift) ^ power, with one coefficient for the tensor, for each channel or for each
-        element; computed in float32, with the rules of IEEE pow, also of the real numbers that int8
-        stands for. The input has 4 to 8 dimensions.
+        """Computes (input · scale + shift) ^ power, with one coefficient for the tensor, for each channel or
+        for each element. The arithmetic is in float32, with the rules of IEEE pow; int8 represents real
+        numbers. The input has 4 to 8 dimensions.
 
         input: float32, float16, int8, bfloat16
-        mode: how far one coefficient reaches
-        shift: added after the multiplication; empty: nothing is added
+        mode: coefficients per tensor, channel or element
+        shift: added after the multiplication; empty: 0
         scale: multiplier; empty: 1
         power: exponent, applied last; empty: 1
 
@@ -3539,12 +3541,12 @@ class INetworkDefinition(_INetworkDefinition):
         AR102: CHANNEL with other than one value for each channel; ELEMENTWISE with a wrong count; UNIFORM
             with other than 1 value
         AR201: weights of mixed types
-        AR202: a type that Scale does not take
-        AR205: weights neither of the tensor's type nor float32
+        AR202: an unsupported element type
+        AR205: weights of neither the input's type nor float32
         AR303: a channel axis outside the rank
 
         Errors during an inference:
-        AR117: a dynamic size that addresses coefficients
+        AR117: a dynamic dimension that indexes coefficients
 
             layer = network.add_scale(x, trt.ScaleMode.UNIFORM, scale=np.ones(1, np.float32))
 
@@ -3561,17 +3563,16 @@ class INetworkDefinition(_INetworkDefinition):
         power: Weights | NDArray[Any] | None = None,
         channel_axis: int = ...,
     ) -> IScaleLayer:
-        """(input · scale + shift) ^ power, with one coefficient for the tensor, for each channel or for each
-        element; computed in float32, with the rules of IEEE pow, also of the real numbers that int8
-        stands for. The input has 4 to 8 dimensions.
+        """Computes (input · scale + shift) ^ power, with one coefficient for the tensor, for each channel or
+        for each element. The arithmetic is in float32, with the rules of IEEE pow; int8 represents real
+        numbers. The input has 4 to 8 dimensions.
 
         input: float32, float16, int8, bfloat16
-        mode: how far one coefficient reaches
-        shift: added after the multiplication; empty: nothing is added
+        mode: coefficients per tensor, channel or element
+        shift: added after the multiplication; empty: 0
         scale: multiplier; empty: 1
         power: exponent, applied last; empty: 1
-        channel_axis: the axis that CHANNEL coefficients run along, and the first of those that
-            ELEMENTWISE ones cover
+        channel_axis: axis of the CHANNEL coefficients, and first axis of the ELEMENTWISE coefficients
 
         Returns the new IScaleLayer. The shape and type of its output are known immediately. Raises AR403
         for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
@@ -3581,12 +3582,12 @@ class INetworkDefinition(_INetworkDefinition):
         AR102: CHANNEL with other than one value for each channel; ELEMENTWISE with a wrong count; UNIFORM
             with other than 1 value
         AR201: weights of mixed types
-        AR202: a type that Scale does not take
-        AR205: weights neither of the tensor's type nor float32
+        AR202: an unsupported element type
+        AR205: weights of neither the input's type nor float32
         AR303: a channel axis outside the rank
 
         Errors during an inference:
-        AR117: a dynamic size that addresses coefficients
+        AR117: a dynamic dimension that indexes coefficients
 
             layer = network.add_scale_nd(
                 x, trt.ScaleMode.CHANNEL, scale=np.ones(3, np.float32), channel_axis=1)
@@ -3598,21 +3599,20 @@ class INetworkDefinition(_INetworkDefinition):
     def add_scatter(
         self, data: ITensor, indices: ITensor, updates: ITensor, mode: ScatterMode
     ) -> IScatterLayer:
-        """Copies the data and writes updates into the copy. ELEMENT: indices and updates have one shape of
-        the data's rank, no larger than the data but along the axis, and each index says where on the axis
-        its update goes. ND: the last axis of the indices, of size k, holds positions on the first k axes
-        of the data, where a row of the updates, the rest of the data's axes, goes. Negative indices count
-        from the end, and updates outside even so are left out. Where several updates go to one place, the
-        last one counts; with a reduction, each is combined with what is there, in their order, and
-        rounded to the type each time. bool and fp8, but in reductions, uint8 and reductions are
-        extensions.
+        """Copies the data and writes updates into the copy. ELEMENT: indices and updates have the same
+        shape, of the data's rank, at most as large as the data except along the axis. Each index is the
+        position of its update on the axis. ND: the last axis of the indices, of size k, holds positions
+        on the first k axes of the data; each update is a slice of the data's other axes. Negative indices
+        count from the end; updates out of range are skipped. If several updates have one position, the
+        last one is kept; with a reduction, each is combined with the current element in order and rounded
+        to the type each time. uint8, reductions, and bool and fp8 without a reduction are extensions.
 
         data: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, float64, int16, uint16,
             uint32, uint64, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
         indices: int32, int64
         updates: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, float64, int16, uint16,
             uint32, uint64, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz; same type as input 0
-        mode: ELEMENT: an index is a position on one axis; ND: a row of them is one
+        mode: a position is one index (ELEMENT) or a row of indices (ND)
 
         Returns the new IScatterLayer. The shape and type of its output are known immediately. Raises
         AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
@@ -3621,17 +3621,18 @@ class INetworkDefinition(_INetworkDefinition):
 
         Errors when the shape is read, and during the build:
         AR101: data of rank 0
-        AR122: indices of another rank than the data; updates of another rank than rows of the data;
-            updates of another rank than the data
-        AR123: more indices than data beside the axis; rows of more indices than the data has axes; rows
-            of no indices; updates of another shape than the indices; updates that are no rows of the data
-        AR202: a sum of bools; a type that Scatter does not take; indices that are no integers
-        AR203: updates of another type than the data
+        AR122: indices of a different rank than the data; updates of a different rank than the data;
+            updates of a wrong rank in mode ND
+        AR123: empty rows of indices; more indices per row than axes of the data; more indices than data
+            on another axis; updates of a wrong shape in mode ND; updates of another shape than the
+            indices
+        AR202: a reduction of bool; an unsupported element type; non-integer indices
+        AR203: updates of a different type than the data
         AR303: a negative axis; an axis outside the rank
-        AR304: an average
+        AR304: the reduction AVG
 
         Errors during an inference:
-        AR123: more indices than elements at run time; updates of another size at run time
+        AR123: more indices than elements at run time; updates of a wrong size at run time
 
             first = network.add_constant((1,), np.array([0], np.int32)).get_output(0)
             last = network.add_constant((1, 1), np.array([[-1]], np.int32)).get_output(0)
@@ -3643,8 +3644,8 @@ class INetworkDefinition(_INetworkDefinition):
         Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_select(self, condition: ITensor, then_input: ITensor, else_input: ITensor) -> ISelectLayer:
-        """Selects then_input where the condition is True and else_input elsewhere, with broadcasting; types
-        of 8 bits and fewer are an extension.
+        """Returns then_input where the condition is True and else_input elsewhere, with broadcasting. Types
+        of at most 8 bits are an extension.
 
         condition: bool
         then_input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, float64,
@@ -3657,13 +3658,13 @@ class INetworkDefinition(_INetworkDefinition):
         for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
         Errors when the shape is read, and during the build:
-        AR112: sizes that differ and are not 1
-        AR122: operands of different rank
+        AR112: different sizes that are not 1
+        AR122: operands of different ranks
         AR202: a condition that is not bool
         AR203: two inputs of different types
 
         Errors during an inference:
-        AR112: sizes that differ at run time
+        AR112: different sizes at run time
 
             layer = network.add_select(condition, a, b)
 
@@ -3687,9 +3688,9 @@ class INetworkDefinition(_INetworkDefinition):
         Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_shuffle(self, input: ITensor) -> IShuffleLayer:
-        """Transpose, reshape, transpose; every element type but e8m0, 4-bit types included. A 0 in
-        reshape_dims copies the size that the tensor has there after the first transpose; the second input
-        gives reshape_dims at run time, by the same rules. int64 and fp4 go beyond the documented types.
+        """Transposes, reshapes and transposes. Every element type except e8m0 is supported, including 4-bit
+        types. A 0 in reshape_dims copies the dimension at its position after the first transpose. The
+        second input passes reshape_dims at run time, by the same rules. int64 and fp4 are extensions.
 
         input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, float64,
             int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
@@ -3703,21 +3704,21 @@ class INetworkDefinition(_INetworkDefinition):
         Optional inputs for `layer.set_input`: 1 (reshape_dims).
 
         Errors when the shape is read, and during the build:
-        AR103: -1 that cannot be inferred exactly; another volume
+        AR103: -1 that cannot be inferred; a different number of elements
         AR104: more than one -1
-        AR105: -1 beside a 0 that is an empty axis; -1 beside a copied 0
+        AR105: -1 with a 0 that is an empty axis; -1 with a copied 0
         AR106: a 0 placeholder beyond the rank of the input
         AR115: more than 8 dimensions
         AR120: a size below -1
         AR123: a second input that is not a vector
-        AR202: a type that Shuffle does not take
-        AR301: a permutation of another length; a permutation that repeats an axis; a second permutation
-            that does not fit
+        AR202: an unsupported element type
+        AR301: a permutation of a wrong length; a permutation that repeats an axis; a second permutation
+            of a wrong length
 
         Errors during an inference:
-        AR103: another volume at run time
+        AR103: a different number of elements at run time
         AR104: two -1 at run time
-        AR105: -1 beside a copied 0 when run
+        AR105: -1 with a copied 0 at run time
         AR106: a 0 beyond the rank at run time
         AR120: a size below -1 at run time
 
@@ -3735,17 +3736,18 @@ class INetworkDefinition(_INetworkDefinition):
         shape: Dims | Sequence[int],
         stride: Dims | Sequence[int],
     ) -> ISliceLayer:
-        """Output position i reads start + stride·i on every sliced axis. Outside the input STRICT_BOUNDS is
-        an error, also where another axis is empty; WRAP counts on from the other end, CLAMP repeats the
-        edge, REFLECT mirrors without repeating the edge, and FILL gives the fill value (one element, of
-        any rank) or 0. uint8 and fp4, and CLAMP, FILL and REFLECT of int64 and bfloat16, are extensions.
+        """Output position i reads start + stride·i on every sliced axis. For a position outside the input,
+        STRICT_BOUNDS raises an error, even if another axis is empty; WRAP continues at the other end,
+        CLAMP repeats the edge, REFLECT mirrors without repeating the edge, and FILL returns the fill
+        value (one element, of any rank) or 0. uint8 and fp4, and CLAMP, FILL and REFLECT of int64 and
+        bfloat16, are extensions.
 
         input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, float64,
             int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
-        start: the first position read on each axis (assigning it disconnects input 1)
-        shape: the size of the output on each axis (assigning it disconnects input 2)
-        stride: the distance of positions; negative: backwards, 0: repeated (assigning it disconnects
-            input 3)
+        start: first position on each axis (assigning it disconnects input 1)
+        shape: size of the output on each axis (assigning it disconnects input 2)
+        stride: distance between positions; negative: backwards, 0: the same position (assigning it
+            disconnects input 3)
 
         Returns the new ISliceLayer. The shape and type of its output are known immediately. Raises AR403
         for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
@@ -3755,22 +3757,22 @@ class INetworkDefinition(_INetworkDefinition):
         Optional inputs for `layer.set_input`: 1 (start), 2 (size), 3 (stride), 4 (fill), 5 (axes).
 
         Errors when the shape is read, and during the build:
-        AR108: start, shape or stride of another length
-        AR114: CLAMP, REFLECT or WRAP of nothing; a negative position in STRICT_BOUNDS; a window beyond
-            the input in STRICT_BOUNDS; a window beyond the input, also when another axis is empty
+        AR108: start, shape or stride of a wrong length
+        AR114: CLAMP, REFLECT or WRAP of an empty axis; a negative position in STRICT_BOUNDS; a window
+            beyond the input in STRICT_BOUNDS; a window beyond the input, even if another axis is empty
         AR120: a negative size
-        AR123: a fill value that is not a single one
-        AR125: a position that 32 bits do not hold
-        AR202: a type that Slice does not take
-        AR203: a fill value of another type
+        AR123: a fill value of more than one element
+        AR125: a position beyond 32 bits
+        AR202: an unsupported element type
+        AR203: a fill value of a different type
         AR303: an axis outside the rank
-        AR304: a fill value in another mode than FILL
-        AR305: an axis named twice
+        AR304: a fill value in a mode other than FILL
+        AR305: a repeated axis
         AR306: no start, shape or stride
 
         Errors during an inference:
-        AR114: WRAP of nothing at run time; a window beyond the input at run time; a window beyond the
-            input at run time, also when another axis is empty
+        AR114: WRAP, empty axis, at run time; a window beyond the input at run time; a window beyond the
+            input at run time, even if another axis is empty
         AR120: a negative size at run time
         AR125: a position beyond 32 bits at run time
 
@@ -3781,10 +3783,10 @@ class INetworkDefinition(_INetworkDefinition):
         Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_softmax(self, input: ITensor) -> ISoftMaxLayer:
-        """exp(x − m) divided by the sum of these along one axis, where m is the largest x; computed in
-        float32, rounded once; float64, an extension, in float64. By default the axis is the third from
-        the end, or the first where there are fewer than 3. A row that holds NaN, ∞, or −∞ alone is NaN
-        throughout.
+        """Computes exp(x − m) divided by the sum of these along one axis, where m is the largest x. The
+        arithmetic is in float32; results are rounded once. float64, which is computed in float64, is an
+        extension. The default axis is the third from the end, or the first if the rank is below 3. If a
+        row contains NaN or ∞, or only −∞, all its results are NaN.
 
         input: float32, float16, bfloat16, float64
 
@@ -3795,7 +3797,7 @@ class INetworkDefinition(_INetworkDefinition):
 
         Errors when the shape is read, and during the build:
         AR101: an input of rank 0
-        AR202: a type that SoftMax does not take
+        AR202: an unsupported element type
         AR302: a mask of 0; a mask with bits beyond the rank
         AR304: a mask of several axes
 
@@ -3807,7 +3809,8 @@ class INetworkDefinition(_INetworkDefinition):
         Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_squeeze(self, input: ITensor, axes: ITensor) -> ISqueezeLayer:
-        """Drops axes of size 1, named by a constant vector; negative axes count from the end of the input's.
+        """Removes axes of size 1, listed in a constant vector. Negative axes count from the end of the
+        input's axes.
 
         input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, float64,
             int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
@@ -3820,7 +3823,7 @@ class INetworkDefinition(_INetworkDefinition):
         AR116: an axis whose size is not 1
         AR123: axes that are not a vector
         AR303: an axis outside the rank
-        AR305: an axis named twice
+        AR305: a repeated axis
 
         Errors during an inference:
         AR116: an axis whose size is not 1 at run time
@@ -3835,20 +3838,20 @@ class INetworkDefinition(_INetworkDefinition):
     def add_topk(
         self, input: ITensor, op: TopKOperation, k: int, axes: int, indices_type: DataType = DataType.INT32
     ) -> ITopKLayer:
-        """The k largest (MAX, the largest first) or smallest (MIN, the smallest first) elements along an
-        axis, and their indices there. Of equal elements, as 0 and -0 are, the one of the lowest index
-        comes first; NaN comes behind all numbers, with MAX and with MIN. Input 1, of shape (), takes the
-        place of k: a constant, computed from shapes, an input of the network, or computed from data,
-        which then decide the sizes of the outputs. k is 1 to 3840 and no more than the axis has, or the
-        run is refused. An attribute k of −1, an extension, sorts: all elements and the permutation, of
-        any number; where neighbours then differ, which NonZero finds, are the unique values.
+        """Returns the k largest elements along an axis (MAX) or the k smallest (MIN) in sorted order, and
+        their indices. Of equal elements, such as 0 and -0, the one with the lower index comes first. NaN
+        comes after all numbers, for MAX and MIN. Input 1, a scalar, replaces k: a constant, a value
+        computed from shapes, an input of the network, or a value computed from data. In the last case the
+        outputs have a data-dependent dimension. k is 1 to 3840 and at most the size of the axis;
+        otherwise the build or the inference raises an error. k = −1, an extension, sorts: the outputs are
+        all elements and the permutation, of any size; NonZero of the neighbours that differ then finds
+        the unique values.
 
         input: float32, float16, int32, bfloat16, int64, float64
-        op: whether the largest or the smallest
-        k: how many; 1 to 3840, and no more than the axis has; -1, an extension: all, which sorts
-        axes: the axis along which they are found; beyond the last four, an extension (bit i stands for
-            dimension i)
-        indices_type: the type of the indices, int32 or int64
+        op: MAX: the largest elements; MIN: the smallest
+        k: number of elements, 1 to 3840 and at most the size of the axis; -1, an extension: sort all
+        axes: axis to search; an axis before the last four is an extension (bit i stands for dimension i)
+        indices_type: element type of the indices, int32 or int64
 
         Returns the new ITopKLayer. The shape and type of its output are known immediately. Raises AR403
         for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
@@ -3857,14 +3860,14 @@ class INetworkDefinition(_INetworkDefinition):
 
         Errors when the shape is read, and during the build:
         AR101: an input of rank 0
-        AR123: a list of numbers for k
+        AR123: a k that is not a scalar
         AR132: a k larger than the axis; a k of 0; a k over 3840
-        AR202: a k that is no int32; a type that TopK does not take; indices that are no integers
+        AR202: a k that is not int32; a type of the indices other than int32 and int64; an unsupported
+            element type
         AR302: a mask of 0; an axis beyond the rank; two axes
 
         Errors during an inference:
-        AR132: a k larger than an axis of dynamic size; a k of 0 from an operand; a k over 3840 from an
-            operand
+        AR132: a k larger than a dynamic axis; a k of 0 from an operand; a k over 3840 from an operand
 
             layer = network.add_topk(x, trt.TopKOperation.MAX, 2, 1 << 1)
             values, indices = layer.get_output(0), layer.get_output(1)
@@ -3874,21 +3877,21 @@ class INetworkDefinition(_INetworkDefinition):
         Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_unary(self, input: ITensor, op: UnaryOperation) -> IUnaryLayer:
-        """Applies a function to each element. ROUND rounds half to even, SIGN of 0 is 0. int32 and int64
-        wrap (ABS and NEG of the lowest give it back); int8 stands for real numbers and saturates (NEG of
-        −128 is 127). ISINF, ISNAN and NOT give bool. float64, which is computed in float64, and integers
-        other than int32 and int64 are an extension.
+        """Applies a function to each element. ROUND rounds half to even; SIGN of 0 is 0. int32 and int64
+        wrap around: ABS and NEG of the lowest integer return it. int8 represents real numbers and
+        saturates: NEG of −128 is 127. ISINF, ISNAN and NOT return bool. float64, which is computed in
+        float64, and integers other than int32 and int64 are extensions.
 
         input: float32, float16, int8, int32, bool, bfloat16, int64, float64, int16, uint16, uint32,
             uint64, uint4, int2, uint2
-        op: the function
+        op: function to apply
 
         Returns the new IUnaryLayer. The shape and type of its output are known immediately. Raises AR403
         for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
         Errors when the shape is read, and during the build:
-        AR202: integers for a function of real numbers; numbers for NOT; truth values for any other
-            function
+        AR202: bool for any other function; integers for a function of floats; types other than bool for
+            NOT
 
             layer = network.add_unary(x, trt.UnaryOperation.SQRT)
 
@@ -3897,8 +3900,8 @@ class INetworkDefinition(_INetworkDefinition):
         Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_unsqueeze(self, input: ITensor, axes: ITensor) -> IUnsqueezeLayer:
-        """Inserts axes of size 1 at positions of the result, named by a constant vector; negative ones count
-        from its end.
+        """Inserts axes of size 1 at positions in the output, listed in a constant vector. Negative positions
+        count from the end.
 
         input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, float64,
             int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
@@ -3908,9 +3911,9 @@ class INetworkDefinition(_INetworkDefinition):
         AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
         Errors when the shape is read, and during the build:
-        AR115: a result of more than 8 dimensions
-        AR303: an axis outside the rank of the result
-        AR305: an axis named twice
+        AR115: an output of more than 8 dimensions
+        AR303: an axis outside the rank of the output
+        AR305: a repeated axis
 
             axes = network.add_constant((1,), np.array([0], np.int32)).get_output(0)
             layer = network.add_unsqueeze(x, axes)

@@ -44,7 +44,7 @@ def test_example_of_a_method_runs_and_stands_in_its_docstring(method, net, log):
 
 def test_derived_docstring_has_arguments_answers_codes_and_version():
     lines = inspect.getdoc(trt.INetworkDefinition.add_reduce).splitlines()
-    assert "axes: the axes that are folded (bit i stands for dimension i)" in lines
+    assert "axes: axes to reduce (bit i stands for dimension i)" in lines
     assert "AR302: a mask of 0; a mask with bits beyond the rank" in lines
     assert "As in TensorRT 10.16 (operator page Reduce)." in lines
     assert (

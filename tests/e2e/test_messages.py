@@ -640,7 +640,7 @@ def test_errors_about_sizes_of_an_inference_have_names_and_the_line_of_the_layer
     engine = p.load(p.build(layer))
     with pytest.raises(trt.errors.ShapeError) as raised:
         engine.run(x=np.ones((3, 4), np.float32), d=np.int32([7, -1]))
-    expected = "got 12 (volume mismatch) where x.shape[0] = 3, d[0] = 7, d[1] = -1, wanted 7; give sizes"
+    expected = "got 12 (volume mismatch) where x.shape[0] = 3, d[0] = 7, d[1] = -1, wanted 7; pass sizes"
     assert (expected in str(raised.value), "(test_messages.py:" in raised.value.where) == (True, True)
 
 
@@ -648,8 +648,10 @@ def test_the_cure_for_a_reshape_with_a_minus_1_does_not_suggest_one(log, tmp_pat
     p = Program(log, tmp_path)
     shape(p.add_shuffle(p.x(3, 4)), reshape_dims=(7, -1))
     shape(p.add_shuffle(p.x(3, 4, name="z")), reshape_dims=(7, 2))
-    assert "wanted sizes beside -1 whose product divides 12; change one of the other sizes" in log.lines[0]
-    assert "wanted 12 elements, as (3, 4) has; give one of the sizes as -1" in log.lines[1]
+    assert (
+        "wanted sizes other than -1 whose product divides 12; change one of the other sizes" in log.lines[0]
+    )
+    assert "wanted 12 elements, as (3, 4) has; set one of the sizes to -1" in log.lines[1]
 
 
 @pytest.mark.parametrize(("dtype", "expected"), [(F, "float32"), (trt.bfloat16, "bfloat16 or float32")])

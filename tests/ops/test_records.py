@@ -94,7 +94,7 @@ def test_message_names_layer_got_wanted_and_what_to_do():
         expand_layer(OPS[L.SCALE], layer)
     assert str(caught.value) == (
         "[AR102] scale1: got 2 values for shift, wanted 3 in mode CHANNEL, shape (1, 3, 1, 1); "
-        "check mode and channel_axis, or leave it empty"
+        "check mode and channel_axis, or pass no values"
     )
 
 

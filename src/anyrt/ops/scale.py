@@ -1,4 +1,4 @@
-"""Scale: an affine map per element, channel or tensor, and a power.
+"""Scale: multiply, add and power with coefficients per tensor, channel or element.
 
 add_scale(x, ScaleMode.UNIFORM, shift=[1], scale=[2], power=[2])    # (2x + 1)²
 """
@@ -41,13 +41,13 @@ MIN_RANK = 4
 class ScaleAttrs(Attrs):
     """Attributes of Scale."""
 
-    mode: ScaleMode = attr(Kind.ENUM, "how far one coefficient reaches", enum=ScaleMode)
-    shift: Blob = attr(Kind.WEIGHTS, "added after the multiplication; empty: nothing is added", EMPTY_BLOB)
+    mode: ScaleMode = attr(Kind.ENUM, "coefficients per tensor, channel or element", enum=ScaleMode)
+    shift: Blob = attr(Kind.WEIGHTS, "added after the multiplication; empty: 0", EMPTY_BLOB)
     scale: Blob = attr(Kind.WEIGHTS, "multiplier; empty: 1", EMPTY_BLOB)
     power: Blob = attr(Kind.WEIGHTS, "exponent, applied last; empty: 1", EMPTY_BLOB)
     channel_axis: int | None = attr(
         Kind.INT,
-        "the axis that CHANNEL coefficients run along, and the first of those that ELEMENTWISE ones cover",
+        "axis of the CHANNEL coefficients, and first axis of the ELEMENTWISE coefficients",
         None,
         from_rank=lambda rank: max(rank - 3, 0),
     )
@@ -100,7 +100,7 @@ def _check_types(layer: Layer[ScaleAttrs], x: Value) -> None:
     used = [b.dtype for b in (layer.attrs.shift, layer.attrs.scale, layer.attrs.power) if b.size]
     names = ", ".join(map(short_name, used))
     if len(set(used)) > 1:
-        do = "give shift, scale and power one element type"
+        do = "use one element type for shift, scale and power"
         raise DTypeError("AR201", layer.name, f"weights of types {names}", "one type", do)
     tensor = DataType.INT8 if layer.int8 else x.dtype
     if used:
@@ -112,7 +112,7 @@ def _coefficients(layer: Layer[ScaleAttrs], name: str, blob: Blob, shape: tuple[
     if blob.size != count:
         mode = layer.attrs.mode.name
         got, wanted = f"{blob.size} values for {name}", f"{count} in mode {mode}, shape {show(shape)}"
-        raise ShapeError("AR102", layer.name, got, wanted, "check mode and channel_axis, or leave it empty")
+        raise ShapeError("AR102", layer.name, got, wanted, "check mode and channel_axis, or pass no values")
     return cast(apply(Const(blob, shape)), DataType.FLOAT)
 
 
@@ -133,12 +133,12 @@ def ref(attrs: ScaleAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
         base = x * spread(attrs.scale)
         if attrs.shift.size:
             base = base + spread(attrs.shift)
-        # Not np.power: for a single exponent of 0.5 it takes the square root, which differs at −∞ and −0.
+        # Not np.power: for a scalar exponent of 0.5 it uses sqrt, which differs at −∞ and −0.
         return (np.float_power(base, spread(attrs.power)),)
 
 
 def dla(layer: Layer[ScaleAttrs]) -> str | None:
-    """DLA computes no power."""
+    """None without a power other than 1."""
     power = layer.attrs.power
     plain = power.size == 0 or set(power.array.astype(np.float64).tolist()) == {1.0}
     return None if plain else "DLA runs Scale without a power other than 1"
@@ -169,7 +169,7 @@ def cases() -> tuple[Case[ScaleAttrs], ...]:
         Case(ScaleAttrs(elementwise, _spread(30, -1, 1), _spread(30, 0.5, 2)), ((4, 2, 3, 5),),
              dynamic=((0,),)),
         Case(ScaleAttrs(elementwise, _spread(60, -1, 1), _spread(60, 1, 2), channel_axis=0), ((2, 2, 3, 5),),
-             static_only=True),  # every axis addresses coefficients
+             static_only=True),  # every axis indexes coefficients
         Case(ScaleAttrs(elementwise, _spread(6, -1, 1), channel_axis=4), ((2, 1, 2, 1, 3, 2),),
              dynamic=((0, 1, 2, 3),)),
         Case(ScaleAttrs(channel, _spread(3, -1, 1), _spread(3, 1, 2), channel_axis=6),
@@ -205,7 +205,7 @@ def cases() -> tuple[Case[ScaleAttrs], ...]:
 
 
 def mistakes() -> tuple[Mistake[ScaleAttrs], ...]:
-    """Ranks, counts, axes and types of weights."""
+    """Wrong ranks, axes, and numbers and types of weights."""
     uniform, channel, elementwise = ScaleMode.UNIFORM, ScaleMode.CHANNEL, ScaleMode.ELEMENTWISE
     two, half = weights(1.0, 2.0), weights(1.0, dtype=DataType.HALF)
     open_channel = ScaleAttrs(channel, channel_axis=1, scale=two)
@@ -219,9 +219,9 @@ def mistakes() -> tuple[Mistake[ScaleAttrs], ...]:
         Mistake("AR102", "ELEMENTWISE with a wrong count", ScaleAttrs(elementwise, scale=two), nchw),
         Mistake("AR303", "a channel axis outside the rank", ScaleAttrs(channel, channel_axis=4), nchw),
         Mistake("AR201", "weights of mixed types", ScaleAttrs(uniform, half, weights(2.0)), nchw),
-        Mistake("AR205", "weights neither of the tensor's type nor float32", ScaleAttrs(uniform, half), nchw),
-        Mistake("AR202", "a type that Scale does not take", ScaleAttrs(uniform), nchw, (DataType.INT32,)),
-        Mistake("AR117", "a dynamic size that addresses coefficients", open_channel, nchw, dynamic=True),
+        Mistake("AR205", "weights of neither the input's type nor float32", ScaleAttrs(uniform, half), nchw),
+        Mistake("AR202", "an unsupported element type", ScaleAttrs(uniform), nchw, (DataType.INT32,)),
+        Mistake("AR117", "a dynamic dimension that indexes coefficients", open_channel, nchw, dynamic=True),
     )
 
 
@@ -242,9 +242,9 @@ OPS = (
         attrs=ScaleAttrs,
         expand=expand,
         ref=ref,
-        doc="(input · scale + shift) ^ power, with one coefficient for the tensor, for each channel or for "
-        "each element; computed in float32, with the rules of IEEE pow, also of the real numbers that int8 "
-        "stands for. The input has 4 to 8 dimensions.",
+        doc="Computes (input · scale + shift) ^ power, with one coefficient for the tensor, for each channel "
+        "or for each element. The arithmetic is in float32, with the rules of IEEE pow; int8 represents real "
+        "numbers. The input has 4 to 8 dimensions.",
         cases=cases,
         mistakes=mistakes,
         dla=dla,

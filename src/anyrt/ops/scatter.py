@@ -1,4 +1,4 @@
-"""Scatter: a copy of a tensor with updates written where indices say.
+"""Scatter: a copy of a tensor with updates written at indices.
 
 layer = add_scatter(data, indices, updates, ScatterMode.ELEMENT)   # data[indices[i, j], j] = updates[i, j]
 layer.axis = 0
@@ -41,30 +41,30 @@ class ScatterAttrs(Attrs):
     """Attributes of Scatter."""
 
     mode: ScatterMode = attr(
-        Kind.ENUM, "ELEMENT: an index is a position on one axis; ND: a row of them is one", enum=ScatterMode
+        Kind.ENUM, "a position is one index (ELEMENT) or a row of indices (ND)", enum=ScatterMode
     )
-    axis: int = attr(Kind.INT, "the axis that indices of mode ELEMENT count along", 0)
+    axis: int = attr(Kind.INT, "axis of the indices in mode ELEMENT", 0)
     reduction: ReduceOperation = attr(
         Kind.ENUM,
-        "what becomes of an update and of what is there, NONE: the update; an extension",
+        "combines an update with the current element; NONE: overwrites it; others are an extension",
         R.NONE,
         enum=ReduceOperation,
     )
 
 
 def expand(layer: Layer[ScatterAttrs]) -> tuple[Value, ...]:
-    """A `Scatter`; rows of indices are one index each of the axes that they count along."""
+    """A `Scatter`; each row of indices becomes one index into the flattened leading axes."""
     data, attrs = layer.input(0), layer.attrs
     if data.type.rank == 0:
         raise ShapeError("AR101", layer.name, "data of rank 0", "rank >= 1", "add a dimension of size 1")
     if attrs.reduction not in FUNCTIONS:
         wanted = ", ".join(r.name for r in FUNCTIONS)
-        raise ArgumentError("AR304", layer.name, attrs.reduction.name, wanted, "choose one of these")
+        raise ArgumentError("AR304", layer.name, attrs.reduction.name, wanted, "use one of these")
     if attrs.reduction is not R.NONE and data.dtype in TYPES - COMBINED_TYPES:
         got, do = f"{short_name(data.dtype)} with reduction {attrs.reduction.name}", "cast the data"
         raise DTypeError("AR202", layer.name, got, "numbers", do)
     compute = _rows if attrs.mode is not ELEMENT else _elements
-    if attrs.reduction in WIDER and data.dtype in HALVES:  # many updates of one element round once
+    if attrs.reduction in WIDER and data.dtype in HALVES:  # repeated updates of an element are rounded once
         wide = [None if v is None or k == 1 else cast(v, DataType.FLOAT) for k, v in enumerate(layer.inputs)]
         inputs = tuple(layer.inputs[k] if v is None else v for k, v in enumerate(wide))
         return (cast(compute(replace(layer, inputs=inputs)), data.dtype),)
@@ -81,7 +81,7 @@ def _elements(layer: Layer[ScatterAttrs]) -> Value:
     _equal(layer, indices.shape)
     for k, (m, n) in enumerate(zip(indices.shape, data.shape, strict=True)):
         if k != axis:
-            got, do = f"size {m} of axis {k} for {show(data.shape)}", "give no more indices than elements"
+            got, do = f"size {m} of axis {k} for {show(data.shape)}", "pass fewer indices"
             need(layer.name, m, Relation.LE, n, "AR123", got, f"at most {n}", do)
     return apply(Scatter(axis, FUNCTIONS[layer.attrs.reduction]), data, indices, updates)
 
@@ -92,13 +92,13 @@ def _rows(layer: Layer[ScatterAttrs]) -> Value:
     if not isinstance(length, int) or not 1 <= length <= rank:
         got, do = (
             f"indices {show(indices.shape)} for {show(data.shape)}",
-            "give an index for each leading axis",
+            "pass one index for each leading axis",
         )
         raise ShapeError("AR123", layer.name, got, f"a last size of 1 to {rank}, static", do)
     row = data.shape[length:]
     expected = (*indices.shape[:-1], *row)
     if updates.type.rank != len(expected):
-        got, do = f"updates {show(updates.shape)}", "give a row of the data for each index"
+        got, do = f"updates {show(updates.shape)}", "pass a slice of the data for each index"
         raise ShapeError("AR122", layer.name, got, f"the shape {show(expected)}", do)
     _equal(layer, expected)
     count = product(indices.shape[:-1])
@@ -109,15 +109,15 @@ def _rows(layer: Layer[ScatterAttrs]) -> Value:
 
 
 def _equal(layer: Layer[ScatterAttrs], expected: Sizes) -> None:
-    """The updates have this shape, as far as is known; a `Scatter` asks for the rest."""
+    """The condition that the updates have this shape, where it is known; `Scatter` checks the rest."""
     shape = layer.input(2).shape
     for m, n in zip(shape, expected, strict=True):
-        got, do = f"updates {show(shape)}", "give one update for each index"
+        got, do = f"updates {show(shape)}", "pass one update for each index"
         need(layer.name, m, Relation.EQ, n, "AR123", got, f"the shape {show(expected)}", do)
 
 
 def _positions(rows: Value, sizes: tuple[Dim, ...]) -> Value:
-    """Rows of indices, each as the number of an element of `sizes`; beyond all where one lies outside."""
+    """Rows of indices as flat positions in `sizes`; out of range if an index of the row is."""
     count = rows.shape[0]
     if len(sizes) == 1:
         return reshape(rows, (count,))
@@ -129,7 +129,7 @@ def _positions(rows: Value, sizes: tuple[Dim, ...]) -> Value:
         fits = map_("and", map_("le", zero, index), map_("lt", index, size))
         inside = fits if inside is None else map_("and", inside, fits)
         at = map_("add", map_("mul", at, size), index)
-    assert inside is not None, "there is an axis"
+    assert inside is not None, "rows have at least one index"
     return map_("select", inside, at, _size(product(sizes)))
 
 
@@ -147,7 +147,7 @@ COMBINED: dict[ReduceOperation, Callable[[Array, Array], Array]] = {
 
 
 def ref(attrs: ScatterAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
-    """One update after the other; those that lie outside are passed over."""
+    """The updates in order; those out of range are skipped."""
     out, indices, updates = arrays[0].copy(), arrays[1], arrays[2]
     for i in np.ndindex(indices.shape if attrs.mode is ELEMENT else indices.shape[:-1]):
         place = [int(k) for k in np.atleast_1d(indices[i])]
@@ -164,7 +164,7 @@ def _case(
     attrs: ScatterAttrs, shape: tuple[int, ...], sizes: tuple[int, ...], indices: Array,
     dtype: DataType = DataType.FLOAT, index: DataType = DataType.INT32, updates: Array | None = None,
 ) -> Case[ScatterAttrs]:  # fmt: skip
-    open_ = tuple(range(indices.ndim - (attrs.mode is ND)))  # how many indices a row has is static
+    open_ = tuple(range(indices.ndim - (attrs.mode is ND)))  # the length of a row of indices is static
     return Case(
         attrs, (shape, indices.shape, sizes), (dtype, index, dtype), (None, indices, updates),
         dynamic=(tuple(range(len(shape))), open_, tuple(range(len(sizes)))), static_only=not open_,
@@ -172,7 +172,7 @@ def _case(
 
 
 def _indices(shape: tuple[int, ...], size: int) -> Array:
-    """Positions of either sign, some twice and one outside."""
+    """Positive and negative positions, some repeated and one out of range."""
     indices = np.arange(int(np.prod(shape))) * 7 % (2 * size) - size
     indices[len(indices) // 2 : len(indices) // 2 + 1] = size
     return indices.reshape(shape)
@@ -205,29 +205,29 @@ def cases() -> tuple[Case[ScatterAttrs], ...]:
 
 
 def mistakes() -> tuple[Mistake[ScatterAttrs], ...]:
-    """Axes, ranks, shapes and types."""
+    """Wrong axes, ranks, shapes and types."""
     a, f, i, h = ScatterAttrs, DataType.FLOAT, DataType.INT32, DataType.HALF
     types, two = (f, i, f), (2, 3)
     return (
         Mistake("AR303", "an axis outside the rank", a(ELEMENT, 2), (two, two, two), types),
         Mistake("AR303", "a negative axis", a(ELEMENT, -1), (two, two, two), types),
         Mistake("AR101", "data of rank 0", a(ELEMENT), ((), (), ()), types),
-        Mistake("AR122", "indices of another rank than the data", a(ELEMENT), (two, (2,), two), types),
-        Mistake("AR122", "updates of another rank than the data", a(ELEMENT), (two, two, (2,)), types),
-        Mistake("AR123", "more indices than data beside the axis", a(ELEMENT), (two, (2, 4), (2, 4)), types),
+        Mistake("AR122", "indices of a different rank than the data", a(ELEMENT), (two, (2,), two), types),
+        Mistake("AR122", "updates of a different rank than the data", a(ELEMENT), (two, two, (2,)), types),
+        Mistake("AR123", "more indices than data on another axis", a(ELEMENT), (two, (2, 4), (2, 4)), types),
         Mistake("AR123", "updates of another shape than the indices", a(ELEMENT), (two, two, (1, 3)), types),
-        Mistake("AR123", "rows of more indices than the data has axes", a(ND), (two, (5, 3), (5,)), types),
-        Mistake("AR123", "rows of no indices", a(ND), (two, (5, 0), (5, 2, 3)), types),
-        Mistake("AR122", "updates of another rank than rows of the data", a(ND), (two, (5, 1), (5,)), types),
-        Mistake("AR123", "updates that are no rows of the data", a(ND), (two, (5, 1), (5, 2)), types),
-        Mistake("AR304", "an average", a(ND, 0, R.AVG), (two, (5, 1), (5, 3)), types),
-        Mistake("AR202", "a sum of bools", a(ND, 0, R.SUM), (two, (5, 1), (5, 3)),
+        Mistake("AR123", "more indices per row than axes of the data", a(ND), (two, (5, 3), (5,)), types),
+        Mistake("AR123", "empty rows of indices", a(ND), (two, (5, 0), (5, 2, 3)), types),
+        Mistake("AR122", "updates of a wrong rank in mode ND", a(ND), (two, (5, 1), (5,)), types),
+        Mistake("AR123", "updates of a wrong shape in mode ND", a(ND), (two, (5, 1), (5, 2)), types),
+        Mistake("AR304", "the reduction AVG", a(ND, 0, R.AVG), (two, (5, 1), (5, 3)), types),
+        Mistake("AR202", "a reduction of bool", a(ND, 0, R.SUM), (two, (5, 1), (5, 3)),
                 (DataType.BOOL, i, DataType.BOOL)),
-        Mistake("AR202", "indices that are no integers", a(ELEMENT), (two, two, two), (f, f, f)),
-        Mistake("AR202", "a type that Scatter does not take", a(ELEMENT), (two, two, two),
+        Mistake("AR202", "non-integer indices", a(ELEMENT), (two, two, two), (f, f, f)),
+        Mistake("AR202", "an unsupported element type", a(ELEMENT), (two, two, two),
                 (DataType.INT4, i, DataType.INT4)),
-        Mistake("AR203", "updates of another type than the data", a(ELEMENT), (two, two, two), (f, i, h)),
-        Mistake("AR123", "updates of another size at run time", a(ELEMENT), (two, two, (1, 3)), types,
+        Mistake("AR203", "updates of a different type than the data", a(ELEMENT), (two, two, two), (f, i, h)),
+        Mistake("AR123", "updates of a wrong size at run time", a(ELEMENT), (two, two, (1, 3)), types,
                 dynamic=True),
         Mistake("AR123", "more indices than elements at run time", a(ELEMENT), (two, (2, 4), (2, 4)), types,
                 dynamic=True),
@@ -252,14 +252,13 @@ OPS = (
         attrs=ScatterAttrs,
         expand=expand,
         ref=ref,
-        doc="Copies the data and writes updates into the copy. ELEMENT: indices and updates have one shape "
-        "of "
-        "the data's rank, no larger than the data but along the axis, and each index says where on the axis "
-        "its update goes. ND: the last axis of the indices, of size k, holds positions on the first k axes "
-        "of the data, where a row of the updates, the rest of the data's axes, goes. Negative indices count "
-        "from the end, and updates outside even so are left out. Where several updates go to one place, the "
-        "last one counts; with a reduction, each is combined with what is there, in their order, and rounded "
-        "to the type each time. bool and fp8, but in reductions, uint8 and reductions are extensions.",
+        doc="Copies the data and writes updates into the copy. ELEMENT: indices and updates have the same "
+        "shape, of the data's rank, at most as large as the data except along the axis. Each index is the "
+        "position of its update on the axis. ND: the last axis of the indices, of size k, holds positions on "
+        "the first k axes of the data; each update is a slice of the data's other axes. Negative indices "
+        "count from the end; updates out of range are skipped. If several updates have one position, the "
+        "last one is kept; with a reduction, each is combined with the current element in order and rounded "
+        "to the type each time. uint8, reductions, and bool and fp8 without a reduction are extensions.",
         cases=cases,
         mistakes=mistakes,
         onnx=("Scatter", "ScatterElements", "ScatterND"),

@@ -1,4 +1,4 @@
-"""Select: one of two elements, by a condition.
+"""Select: chooses elements of two tensors by a condition.
 
 add_select(condition, then_input, else_input)
 """
@@ -25,7 +25,7 @@ class SelectAttrs(Attrs):
 
 
 def expand(layer: Layer[SelectAttrs]) -> tuple[Value, ...]:
-    """One `Map` of three operands."""
+    """One `Map` with three operands."""
     values = (layer.input(0), layer.input(1), layer.input(2))
     check_same_rank(layer.name, values)
     return (map_("select", *values),)
@@ -52,14 +52,14 @@ def cases() -> tuple[Case[SelectAttrs], ...]:
 
 
 def mistakes() -> tuple[Mistake[SelectAttrs], ...]:
-    """Ranks, sizes and types."""
+    """Wrong ranks, sizes and types."""
     a, f, b = SelectAttrs(), DataType.FLOAT, DataType.BOOL
     return (
         Mistake("AR202", "a condition that is not bool", a, ((3,),) * 3, (f, f, f)),
         Mistake("AR203", "two inputs of different types", a, ((3,),) * 3, (b, f, DataType.HALF)),
-        Mistake("AR122", "operands of different rank", a, ((3,), (1, 3), (3,)), (b, f, f)),
-        Mistake("AR112", "sizes that differ and are not 1", a, ((3,), (4,), (3,)), (b, f, f)),
-        Mistake("AR112", "sizes that differ at run time", a, ((3,), (4,), (3,)), (b, f, f), dynamic=True),
+        Mistake("AR122", "operands of different ranks", a, ((3,), (1, 3), (3,)), (b, f, f)),
+        Mistake("AR112", "different sizes that are not 1", a, ((3,), (4,), (3,)), (b, f, f)),
+        Mistake("AR112", "different sizes at run time", a, ((3,), (4,), (3,)), (b, f, f), dynamic=True),
     )
 
 
@@ -82,9 +82,8 @@ OPS = (
         attrs=SelectAttrs,
         expand=expand,
         ref=ref,
-        doc="Selects then_input where the condition is True and else_input elsewhere, with broadcasting; "
-        "types of 8 bits "
-        "and fewer are an extension.",
+        doc="Returns then_input where the condition is True and else_input elsewhere, with broadcasting. "
+        "Types of at most 8 bits are an extension.",
         cases=cases,
         mistakes=mistakes,
         onnx=("Where",),

@@ -1,4 +1,4 @@
-"""Shape: the sizes of a tensor, as a tensor.
+"""Shape: the dimensions of a tensor, as a tensor.
 
 add_shape(x)      # x: (n, 3, 224, 224) → int64 [n, 3, 224, 224]
 """
@@ -22,7 +22,7 @@ class ShapeAttrs(Attrs):
 
 
 def expand(layer: Layer[ShapeAttrs]) -> tuple[Value, ...]:
-    """The sizes, without reading the tensor."""
+    """The dimensions; the elements of the tensor are not read."""
     return (shape_of(layer.input(0)),)
 
 

@@ -29,13 +29,15 @@ class ShuffleAttrs(Attrs):
     """Attributes of Shuffle."""
 
     first_transpose: tuple[int, ...] | None = attr(
-        Kind.PERMUTATION, "applied first: output axis i is input axis perm[i]", None
+        Kind.PERMUTATION, "applied first; output axis i is input axis perm[i]", None
     )
     reshape_dims: tuple[int, ...] | None = attr(
-        Kind.DIMS, "0 copies the size at its position, -1 is inferred; unset: no reshape", None, drops=1
+        Kind.DIMS, "new shape: 0 copies a dimension, -1 is inferred; unset: no reshape", None, drops=1
     )
     second_transpose: tuple[int, ...] | None = attr(Kind.PERMUTATION, "applied last", None)
-    zero_is_placeholder: bool = attr(Kind.BOOL, "whether a 0 copies a size or is an empty axis", True)
+    zero_is_placeholder: bool = attr(
+        Kind.BOOL, "if True, 0 copies a dimension; else it is an empty axis", True
+    )
 
 
 def expand(layer: Layer[ShuffleAttrs]) -> tuple[Value, ...]:
@@ -66,7 +68,7 @@ def _permutation(
             f"{name} {show(permutation)}",
             f"each of 0 to {rank - 1} once, for shape {show(value.shape)}",
         )
-        raise ArgumentError("AR301", layer.name, got, wanted, "name every axis exactly once")
+        raise ArgumentError("AR301", layer.name, got, wanted, "list every axis exactly once")
     return order
 
 
@@ -77,29 +79,29 @@ def _reshape(layer: Layer[ShuffleAttrs], y: Value, dims: tuple[Dim, ...]) -> Val
     before, after = product(y.shape), product(sizes)
     if -1 in dims:
         got, do = f"reshape_dims {show(dims)} for shape {show(y.shape)}", "change one of the other sizes"
-        fits = f"sizes beside -1 whose product divides {before}"
+        fits = f"sizes other than -1 whose product divides {before}"
     else:
         is_fixed = all(isinstance(d, int) for d in dims)
-        do = "give one of the sizes as -1" if is_fixed else "give sizes that make up the input"
+        do = "set one of the sizes to -1" if is_fixed else "pass sizes with as many elements"
         got = f"reshape_dims {show(dims)}, {after} elements"
         fits = f"{before} elements, as {show(y.shape)} has"
     volume = need(layer.name, before, Relation.EQ, after, "AR103", got, fits, do)
-    # Judged before the reshape, whose own condition knows neither the layer nor what a -1 stands for.
+    # Checked before the reshape, whose own condition knows neither the layer nor the -1.
     return reshape(checked(y, (*rules, *volume)), sizes)
 
 
 def _resolve(
     layer: Layer[ShuffleAttrs], y: Value, dims: tuple[Dim, ...]
 ) -> tuple[tuple[Dim, ...], Requirements]:
-    """The sizes after 0 and −1 are replaced, with what must hold for them.
+    """The sizes with 0 and −1 replaced, and the conditions on them.
 
-    A size that is known only at run time may turn out to be 0 or −1 then. It becomes a product of two
-    maxima, of which one is 1: sums would grow threefold with every dimension when multiplied."""
+    A size that is known only at run time may be 0 or −1. It becomes a product of two maxima, one of which
+    is 1: a sum would have three times as many terms with every dimension when multiplied."""
     text, rules = f"reshape_dims {show(dims)}", list[Requirements]()
     known: list[Dim] = []
     for i, d in enumerate(dims):
         rules.append(
-            need(layer.name, -1, Relation.LE, d, "AR120", text, "sizes, 0 or -1", "give sizes of 0 or more")
+            need(layer.name, -1, Relation.LE, d, "AR120", text, "sizes, 0 or -1", "pass sizes of 0 or more")
         )
         size, rule = _size_of(layer, y, i, d, text)
         known.append(size)
@@ -110,13 +112,13 @@ def _resolve(
     for flag in inferred:
         count = add(count, flag)
     rules.append(
-        need(layer.name, count, Relation.LE, 1, "AR104", text, "at most one -1", "give all but one size")
+        need(layer.name, count, Relation.LE, 1, "AR104", text, "at most one -1", "replace all but one")
     )
     if count != 0:
-        do = "give the size instead of -1"
+        do = "pass the size instead of -1"
         rules.append(
             need(layer.name, count, Relation.LE, others, "AR105", f"{text} for {show(y.shape)}",
-                 "dimensions beside -1 that are not 0", do)
+                 "no 0 in the other dimensions", do)
         )  # fmt: skip
     rest = floordiv(product(y.shape), others) if count != 0 else 0
     sizes = tuple(mul(size, _factor(flag, rest)) for flag, size in zip(inferred, known, strict=True))
@@ -124,7 +126,7 @@ def _resolve(
 
 
 def _inferred(d: Dim) -> Dim:
-    """1 where the dimension is −1: 0 if it never is, which may be proved of sums whose ends leave it open."""
+    """1 if the dimension is −1; constant 0 if it never is, by a proof or by its bounds."""
     return 0 if always_le(0, d) else equal(d, -1)
 
 
@@ -136,7 +138,7 @@ def _factor(inferred: Dim, rest: Dim) -> Dim:
 
 
 def _size_of(layer: Layer[ShuffleAttrs], y: Value, i: int, d: Dim, text: str) -> tuple[Dim, Requirements]:
-    """Dimension `i` as it was given: 1 for −1, and what a 0 copies, the size that `y` has there."""
+    """Dimension `i` as passed; 1 for −1, and the dimension of `y` for a 0 that copies."""
     if d == -1:
         return 1, ()
     low, high = bounds(d)
@@ -144,15 +146,15 @@ def _size_of(layer: Layer[ShuffleAttrs], y: Value, i: int, d: Dim, text: str) ->
     if not layer.attrs.zero_is_placeholder or low > 0 or high < 0:
         return kept, ()
     if low == 0 and not isinstance(d, int) and symbols(d) <= symbols(product(y.shape)):
-        return kept, ()  # made of the input's own sizes: where one is 0, so are all elements
+        return kept, ()  # computed from the input's dimensions: if it is 0, the input is empty
     if i < y.type.rank:
         copied = choose(equal(d, 0), y.shape[i], d)
         if isinstance(d, int):
             return copied, ()
-        # An empty axis is copied by a 0 that stays as it is; a -1 does not.
+        # A 0 that copies an empty axis stays 0; a -1 becomes another size.
         return kept if copied == d else maximum(kept, mul(equal(d, 0), y.shape[i])), ()
     got = f"{text} with a 0 at position {i} for shape {show(y.shape)}"
-    do = "give the size, or set zero_is_placeholder to False for an empty axis"
+    do = "pass the size, or set zero_is_placeholder to False for an empty axis"
     rule = need(
         layer.name, equal(d, 0), Relation.EQ, 0, "AR106", got, f"0 at positions below {y.type.rank}", do
     )
@@ -231,30 +233,30 @@ def cases() -> tuple[Case[ShuffleAttrs], ...]:
 
 
 def mistakes() -> tuple[Mistake[ShuffleAttrs], ...]:
-    """Permutations, volumes and placeholders."""
+    """Wrong permutations, numbers of elements and placeholders."""
     s, x = ShuffleAttrs, ((3, 4),)
     types = (DataType.FLOAT, DataType.INT64)
     at_run = [
-        ("AR103", "another volume at run time", (2, 5)),
+        ("AR103", "a different number of elements at run time", (2, 5)),
         ("AR104", "two -1 at run time", (-1, -1)),
         ("AR120", "a size below -1 at run time", (-2, 12)),
         ("AR106", "a 0 beyond the rank at run time", (3, 4, 0)),
     ]
     return (
         Mistake("AR301", "a permutation that repeats an axis", s((0, 0)), x),
-        Mistake("AR301", "a permutation of another length", s((1, 0, 2)), x),
-        Mistake("AR301", "a second permutation that does not fit", s(None, (12,), (1, 0)), x),
-        Mistake("AR103", "another volume", s(reshape_dims=(5, 2)), x),
-        Mistake("AR103", "-1 that cannot be inferred exactly", s(reshape_dims=(5, -1)), x),
+        Mistake("AR301", "a permutation of a wrong length", s((1, 0, 2)), x),
+        Mistake("AR301", "a second permutation of a wrong length", s(None, (12,), (1, 0)), x),
+        Mistake("AR103", "a different number of elements", s(reshape_dims=(5, 2)), x),
+        Mistake("AR103", "-1 that cannot be inferred", s(reshape_dims=(5, -1)), x),
         Mistake("AR104", "more than one -1", s(reshape_dims=(-1, -1)), x),
-        Mistake("AR105", "-1 beside a 0 that is an empty axis", s(None, (0, -1), None, False), x),
-        Mistake("AR105", "-1 beside a copied 0", s(reshape_dims=(0, -1)), ((0, 4),)),
+        Mistake("AR105", "-1 with a 0 that is an empty axis", s(None, (0, -1), None, False), x),
+        Mistake("AR105", "-1 with a copied 0", s(reshape_dims=(0, -1)), ((0, 4),)),
         Mistake("AR106", "a 0 placeholder beyond the rank of the input", s(reshape_dims=(3, 4, 0)), x),
         Mistake("AR120", "a size below -1", s(reshape_dims=(-2, 6)), x),
         Mistake("AR115", "more than 8 dimensions", s(reshape_dims=(3, 4, 1, 1, 1, 1, 1, 1, 1)), x),
-        Mistake("AR202", "a type that Shuffle does not take", s(), x, (DataType.E8M0,)),
+        Mistake("AR202", "an unsupported element type", s(), x, (DataType.E8M0,)),
         Mistake("AR123", "a second input that is not a vector", s(), (*x, (1, 2)), types),
-        Mistake("AR105", "-1 beside a copied 0 when run", s(reshape_dims=(0, -1)), ((0, 4),), dynamic=True),
+        Mistake("AR105", "-1 with a copied 0 at run time", s(reshape_dims=(0, -1)), ((0, 4),), dynamic=True),
         *(Mistake(c, why, s(), (*x, (len(d),)), types, (None, np.array(d)), True) for c, why, d in at_run),
     )  # fmt: skip
 
@@ -278,10 +280,9 @@ OPS = (
         attrs=ShuffleAttrs,
         expand=expand,
         ref=ref,
-        doc="Transpose, reshape, transpose; every element type but e8m0, 4-bit types included. A 0 in "
-        "reshape_dims copies the size that the tensor has there after the first transpose; the second "
-        "input gives reshape_dims at run time, by the same rules. int64 and fp4 go beyond the documented "
-        "types.",
+        doc="Transposes, reshapes and transposes. Every element type except e8m0 is supported, including "
+        "4-bit types. A 0 in reshape_dims copies the dimension at its position after the first transpose. "
+        "The second input passes reshape_dims at run time, by the same rules. int64 and fp4 are extensions.",
         cases=cases,
         mistakes=mistakes,
         onnx=("Reshape", "Transpose", "Flatten", "TRT_Shuffle"),

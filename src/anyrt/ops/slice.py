@@ -1,4 +1,4 @@
-"""Slice: a strided window, which may reach beyond the input in every mode but STRICT_BOUNDS.
+"""Slice: a strided window; only in mode STRICT_BOUNDS must it lie inside the input.
 
 add_slice(x, start=(0, 2), shape=(3, 2), stride=(1, 2))      # x[0:3, 2:6:2]
 """
@@ -25,27 +25,29 @@ from anyrt.prims.const import Const
 from anyrt.prims.taprules import Border
 
 M = SampleMode
-FAR = 2**31 - 1  # positions that kernels compute, in 32 bits, lie between -FAR and FAR
+FAR = 2**31 - 1  # kernels compute positions in 32 bits: from -FAR to FAR
 
 
 @dataclass(frozen=True, slots=True)
 class SliceAttrs(Attrs):
-    """Attributes of Slice; the operands of the same names, when connected, take their places."""
+    """Attributes of Slice; connected inputs of the same names replace them."""
 
-    start: tuple[int, ...] | None = attr(Kind.DIMS, "the first position read on each axis", None, drops=1)
-    shape: tuple[int, ...] | None = attr(Kind.DIMS, "the size of the output on each axis", None, drops=2)
+    start: tuple[int, ...] | None = attr(Kind.DIMS, "first position on each axis", None, drops=1)
+    shape: tuple[int, ...] | None = attr(Kind.DIMS, "size of the output on each axis", None, drops=2)
     stride: tuple[int, ...] | None = attr(
-        Kind.DIMS, "the distance of positions; negative: backwards, 0: repeated", None, drops=3
+        Kind.DIMS, "distance between positions; negative: backwards, 0: the same position", None, drops=3
     )
-    mode: SampleMode = attr(Kind.ENUM, "what is read outside the input", M.STRICT_BOUNDS, enum=SampleMode)
+    mode: SampleMode = attr(
+        Kind.ENUM, "result for positions outside the input", M.STRICT_BOUNDS, enum=SampleMode
+    )
     axes: tuple[int, ...] | None = attr(
-        Kind.DIMS, "the axes that start, shape and stride speak of; unset: all", None, drops=5
+        Kind.DIMS, "axes of start, shape and stride; unset: all", None, drops=5
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What one axis of the output reads: `start + step·i` for `size` positions of an axis of `length`."""
+    """The positions of one axis: `start + step·i` for i < `size`, on an input axis of `length`."""
 
     start: Dim
     size: Dim
@@ -74,8 +76,8 @@ class Window:
 
 
 def expand(layer: Layer[SliceAttrs]) -> tuple[Value, ...]:
-    """A `View` where positions lie inside, `Taps` where they are brought back, a `Pad` where they are
-    filled."""
+    """A `View` for positions inside the input, `Taps` for WRAP, CLAMP and REFLECT, and a `Pad`
+    for FILL."""
     x, mode = layer.input(0), layer.attrs.mode
     windows, rules = _windows(layer, x)
     if layer.optional(4) is not None and mode is not M.FILL:
@@ -111,7 +113,7 @@ def _windows(layer: Layer[SliceAttrs], x: Value) -> tuple[list[Window], Requirem
     windows = [Window(0, d, 1, d) for d in x.shape]
     rules: Requirements = ()
     for axis, start, size, step in zip(axes, starts, sizes, steps, strict=True):
-        got, do = f"size {size} for axis {axis}", "give sizes of 0 or more"
+        got, do = f"size {size} for axis {axis}", "pass sizes of 0 or more"
         rules += need(layer.name, 0, Relation.LE, size, "AR120", got, "a size of 0 or more", do)
         windows[axis] = Window(start, size, step, x.shape[axis])
     return windows, rules
@@ -142,7 +144,7 @@ def _one_each(
     if values is None:
         raise ArgumentError("AR306", layer.name, f"no {name}", "one value for each axis", f"set {name}")
     if len(values) != count:
-        got, do = f"{name} {show(values)}", "give one value for each sliced axis"
+        got, do = f"{name} {show(values)}", "pass one value for each sliced axis"
         raise ShapeError("AR108", layer.name, got, f"{count} values", do)
     return values
 
@@ -151,23 +153,23 @@ def _strict(layer: Layer[SliceAttrs], x: Value, windows: list[Window]) -> Value:
     for axis, w in enumerate(windows):
         if always_le(1, w.size) and (always_le(w.length, w.high) or always_le(w.low, -1)):
             got = f"positions {w.start} to {w.last} of axis {axis}, whose size is {w.length}"
-            do = "choose another window, or another mode"
+            do = "change the window or the mode"
             raise ShapeError("AR114", layer.name, got, "positions inside the input", do)
     return slice_(x, [w.start for w in windows], [w.size for w in windows], [w.step for w in windows])
 
 
 def _near(layer: Layer[SliceAttrs], axis: int, w: Window) -> Requirements:
-    """That no position is further away than kernels can count, unless none is read."""
+    """The condition that every position fits in 32 bits, if any is read."""
     if w.size == 0 or w.inside:
         return ()
-    got, do = f"positions {w.start} to {w.last} of axis {axis}", "begin nearer to the input"
+    got, do = f"positions {w.start} to {w.last} of axis {axis}", "move start nearer to the input"
     wanted = f"positions from -{FAR} to {FAR}"
     rules = need(layer.name, -FAR, Relation.LE, w.low, "AR125", got, wanted, do)
     return rules + need(layer.name, w.high, Relation.LE, FAR, "AR125", got, wanted, do)
 
 
 def _bordered(layer: Layer[SliceAttrs], x: Value, windows: list[Window]) -> tuple[Value, Requirements]:
-    """WRAP, CLAMP and REFLECT: a view of the axes that stay inside, one `Taps` for each other."""
+    """WRAP, CLAMP and REFLECT: a view for axes whose positions lie inside, one `Taps` for each other."""
     rules: Requirements = ()
     viewed = [w if w.inside else Window(0, w.length, 1, w.length) for w in windows]
     y = slice_(x, [w.start for w in viewed], [w.size for w in viewed], [w.step for w in viewed])
@@ -175,7 +177,7 @@ def _bordered(layer: Layer[SliceAttrs], x: Value, windows: list[Window]) -> tupl
         if w.inside:
             continue
         got = f"size {w.size} for the empty axis {axis} in mode {layer.attrs.mode.name}"
-        do = "give the axis size 0, or use mode FILL"
+        do = "set the size to 0, or use mode FILL"
         some = minimum(w.size, 1)
         rules += need(layer.name, some, Relation.LE, w.length, "AR114", got, "an axis with elements", do)
         y = taps(y, axis, w.size, Border(layer.attrs.mode, w.start, w.step))
@@ -183,11 +185,11 @@ def _bordered(layer: Layer[SliceAttrs], x: Value, windows: list[Window]) -> tupl
 
 
 def _filled(layer: Layer[SliceAttrs], x: Value, windows: list[Window]) -> Value:
-    """The input within borders just wide enough, viewed; a fill that no border holds comes by a mask."""
+    """A view of the padded input; a fill value that a `Pad` cannot represent is selected by a mask."""
     fill, rank = layer.optional(4), x.type.rank
     if fill is not None:
         got, many = f"a fill value of shape {show(fill.shape)}", product(fill.shape)
-        rules = need(layer.name, many, Relation.EQ, 1, "AR123", got, "one element", "give a single value")
+        rules = need(layer.name, many, Relation.EQ, 1, "AR123", got, "one element", "pass a single value")
         fill = checked(fill, rules)
     lo = [0 if w.inside else maximum(0, mul(w.low, -1)) for w in windows]
     hi = [0 if w.inside else maximum(0, add(add(w.high, 1), mul(w.length, -1))) for w in windows]
@@ -205,7 +207,7 @@ def _filled(layer: Layer[SliceAttrs], x: Value, windows: list[Window]) -> Value:
 
 
 def _constant(fill: Value) -> float | None:
-    """The number in a constant that a border holds exactly: no NaN, no −0, no great integer."""
+    """The constant, if a `Pad` represents it exactly: not NaN, −0, or a large integer."""
     if not isinstance(fill.op, Const):
         return None
     number = fill.op.blob.fixed().item()
@@ -214,7 +216,7 @@ def _constant(fill: Value) -> float | None:
 
 
 def ref(attrs: SliceAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
-    """Axis by axis: the positions, brought inside, and the fill value where there is none."""
+    """Axis by axis: the elements at the positions, mapped by the mode, or the fill value."""
     x = arrays[0]
     extra = [*arrays[1:], *(ABSENT,) * 5][:5]
     static = (attrs.start, attrs.shape, attrs.stride, attrs.axes or tuple(range(x.ndim)))
@@ -255,23 +257,23 @@ BRING = {
 
 
 def dla(layer: Layer[SliceAttrs]) -> str | None:
-    """Four static axes, stride 1, the batch untouched, and float16."""
+    """None for float16, 4 dimensions, constant attributes, stride 1 and a whole batch axis."""
     attrs, x = layer.attrs, layer.input(0)
     if x.dtype is DataType.INT8:
         return "DLA slices float16 only"
     if x.type.rank != 4 or any(layer.optional(i) is not None for i in range(1, 6)):
-        return "DLA slices 4 dimensions by constant start, shape and stride, and fills with 0"
+        return "DLA slices 4 dimensions with constant start, shape and stride, and fills with 0"
     if attrs.mode not in (M.STRICT_BOUNDS, M.WRAP, M.FILL):
         return f"DLA does not slice in mode {attrs.mode.name}"
     windows, _ = _windows(layer, x)
     if any(w.step != 1 for w in windows):
-        return "DLA slices with stride 1"
+        return "DLA slices with stride 1 only"
     first = windows[0]
     return None if (first.start, first.size) == (0, first.length) else "DLA does not slice axis 0"
 
 
 def cases() -> tuple[Case[SliceAttrs], ...]:
-    """Every mode and type; strides of every sign; axes; tensors of positions; fill values; empty tensors."""
+    """Every mode and type; strides of every sign; axes; inputs for attributes; fill values; empty tensors."""
     s = SliceAttrs
     modes = (M.WRAP, M.CLAMP, M.FILL, M.REFLECT)
     out = [Case(s((0, 1), (2, 3), (1, 2)), ((3, 7),), (t,)) for t in sorted(STORAGE, key=int)]
@@ -330,38 +332,38 @@ def cases() -> tuple[Case[SliceAttrs], ...]:
 
 
 def mistakes() -> tuple[Mistake[SliceAttrs], ...]:
-    """Bounds, counts, axes and fill values."""
+    """Wrong bounds, numbers of values, axes and fill values."""
     s, x, f = SliceAttrs, ((3, 4),), DataType.FLOAT
     fill = ((3, 4), None, None, None, ())
     run, ints = ((3, 4), (2,)), (f, DataType.INT64)
     far = (None, np.array([2, 0]))
     return (
         Mistake("AR114", "a window beyond the input in STRICT_BOUNDS", s((2, 0), (2, 4), (1, 1)), x),
-        Mistake("AR114", "a window beyond the input, also when another axis is empty",
+        Mistake("AR114", "a window beyond the input, even if another axis is empty",
                 s((2, 0), (2, 0), (1, 1)), x),
         Mistake("AR114", "a negative position in STRICT_BOUNDS", s((1, 0), (3, 4), (-1, 1)), x),
-        Mistake("AR114", "CLAMP, REFLECT or WRAP of nothing", s((0,), (2,), (1,), M.CLAMP), ((0,),)),
-        Mistake("AR125", "a position that 32 bits do not hold", s((0, 0), (2, 4), (2**33, 1), M.FILL), x),
-        Mistake("AR108", "start, shape or stride of another length", s((0,), (2, 2), (1, 1)), x),
+        Mistake("AR114", "CLAMP, REFLECT or WRAP of an empty axis", s((0,), (2,), (1,), M.CLAMP), ((0,),)),
+        Mistake("AR125", "a position beyond 32 bits", s((0, 0), (2, 4), (2**33, 1), M.FILL), x),
+        Mistake("AR108", "start, shape or stride of a wrong length", s((0,), (2, 2), (1, 1)), x),
         Mistake("AR306", "no start, shape or stride", s(None, (2, 2), (1, 1)), x),
         Mistake("AR120", "a negative size", s((0, 0), (-1, 2), (1, 1)), x),
         Mistake("AR303", "an axis outside the rank", s((0,), (1,), (1,), axes=(2,)), x),
-        Mistake("AR305", "an axis named twice", s((0, 0), (1, 1), (1, 1), axes=(1, 1)), x),
-        Mistake("AR304", "a fill value in another mode than FILL", s((0, 0), (1, 1), (1, 1)), fill),
-        Mistake("AR203", "a fill value of another type", s((0, 0), (5, 1), (1, 1), M.FILL), fill,
+        Mistake("AR305", "a repeated axis", s((0, 0), (1, 1), (1, 1), axes=(1, 1)), x),
+        Mistake("AR304", "a fill value in a mode other than FILL", s((0, 0), (1, 1), (1, 1)), fill),
+        Mistake("AR203", "a fill value of a different type", s((0, 0), (5, 1), (1, 1), M.FILL), fill,
                 (f, f, f, f, DataType.HALF)),
-        Mistake("AR123", "a fill value that is not a single one", s((0, 0), (5, 1), (1, 1), M.FILL),
+        Mistake("AR123", "a fill value of more than one element", s((0, 0), (5, 1), (1, 1), M.FILL),
                 ((3, 4), None, None, None, (2,))),
-        Mistake("AR202", "a type that Slice does not take", s((0, 0), (1, 1), (1, 1)), x, (DataType.E8M0,)),
+        Mistake("AR202", "an unsupported element type", s((0, 0), (1, 1), (1, 1)), x, (DataType.E8M0,)),
         Mistake("AR114", "a window beyond the input at run time", s(None, (2, 4), (1, 1)), run, ints,
                 far, True),
-        Mistake("AR114", "a window beyond the input at run time, also when another axis is empty",
+        Mistake("AR114", "a window beyond the input at run time, even if another axis is empty",
                 s(None, (2, 0), (1, 1)), run, ints, far, True),
         Mistake("AR120", "a negative size at run time", s((0, 0), None, (1, 1)), ((3, 4), None, (2,)),
                 (f, f, DataType.INT64), (None, None, np.array([-1, 2])), True),
         Mistake("AR125", "a position beyond 32 bits at run time", s(None, (2, 4), (1, 1), M.WRAP), run,
                 ints, (None, np.array([-(2**31), 0])), True),
-        Mistake("AR114", "WRAP of nothing at run time", s((0,), (2,), (1,), M.WRAP), ((0,),), dynamic=True),
+        Mistake("AR114", "WRAP, empty axis, at run time", s((0,), (2,), (1,), M.WRAP), ((0,),), dynamic=True),
     )  # fmt: skip
 
 
@@ -387,11 +389,11 @@ OPS = (
         attrs=SliceAttrs,
         expand=expand,
         ref=ref,
-        doc="Output position i reads start + stride·i on every sliced axis. Outside the input "
-        "STRICT_BOUNDS is an error, also where another axis is empty; WRAP counts on from the other end, "
-        "CLAMP repeats the edge, REFLECT mirrors without repeating the edge, and FILL gives the fill value "
-        "(one element, of any rank) or 0. uint8 and fp4, and CLAMP, FILL "
-        "and REFLECT of int64 and bfloat16, are extensions.",
+        doc="Output position i reads start + stride·i on every sliced axis. For a position outside the "
+        "input, STRICT_BOUNDS raises an error, even if another axis is empty; WRAP continues at the other "
+        "end, CLAMP repeats the edge, REFLECT mirrors without repeating the edge, and FILL returns the fill "
+        "value (one element, of any rank) or 0. uint8 and fp4, and CLAMP, FILL and REFLECT of int64 and "
+        "bfloat16, are extensions.",
         cases=cases,
         mistakes=mistakes,
         dla=dla,

@@ -1,4 +1,4 @@
-"""SoftMax: exponentials as parts of their sum along one axis.
+"""SoftMax: exponentials divided by their sum along one axis.
 
 layer = add_softmax(x)
 layer.axes = 1 << 1
@@ -30,13 +30,11 @@ def default_axes(rank: int) -> int:
 class SoftMaxAttrs(Attrs):
     """Attributes of SoftMax."""
 
-    axes: int | None = attr(
-        Kind.AXES, "the axis along which results add up to 1", None, from_rank=default_axes
-    )
+    axes: int | None = attr(Kind.AXES, "axis along which results add up to 1", None, from_rank=default_axes)
 
 
 def expand(layer: Layer[SoftMaxAttrs]) -> tuple[Value, ...]:
-    """exp(x - max) / sum in float32, of float64 in float64."""
+    """exp(x - max) / sum in float32, for float64 in float64."""
     x = layer.input(0)
     axis = _axis(layer, x.type.rank)
     return (in_float(x, lambda y: softmax(y, axis)),)
@@ -48,7 +46,7 @@ def _axis(layer: Layer[SoftMaxAttrs], rank: int) -> int:
     mask = default_axes(rank) if layer.attrs.axes is None else layer.attrs.axes
     axes = axes_of(layer.name, mask, rank)
     if len(axes) > 1:
-        do = "merge these axes with a shuffle, and split them afterwards"
+        do = "merge these axes with a shuffle before, and split them after"
         raise ArgumentError("AR304", layer.name, f"{len(axes)} axes in {bin(mask)}", "one axis", do)
     return axes[0]
 
@@ -67,7 +65,7 @@ def ref(attrs: SoftMaxAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
 
 
 def dla(layer: Layer[SoftMaxAttrs]) -> str | None:
-    """Channels, height or width of 4 dimensions: 8192 elements where all others are 1, else 1024."""
+    """None for channels, height or width of 4 dimensions: 8192 elements if all others are 1, else 1024."""
     x, mask = layer.input(0), layer.attrs.axes
     axis = (default_axes(x.type.rank) if mask is None else mask).bit_length() - 1
     if x.type.rank != 4 or axis == 0:
@@ -75,7 +73,7 @@ def dla(layer: Layer[SoftMaxAttrs]) -> str | None:
     alone = all(d == 1 for k, d in enumerate(x.shape) if k not in (0, axis))
     limit, size = DLA_ALONE if alone else DLA_AXIS, x.shape[axis]
     if isinstance(size, int) and size > limit:
-        return f"DLA runs SoftMax along {DLA_ALONE} elements where all other sizes are 1, else {DLA_AXIS}"
+        return f"DLA runs SoftMax along {DLA_ALONE} elements if all other sizes are 1, else {DLA_AXIS}"
     return None
 
 
@@ -86,7 +84,7 @@ def _case(shape: tuple[int, ...], axis: int | None = None, dtype: DataType = Dat
 
 
 def cases() -> tuple[Case[SoftMaxAttrs], ...]:
-    """Every axis, its default for each rank, types, rows of -inf and of large numbers, nothing."""
+    """Every axis, the default for each rank, types, rows of -inf and of large numbers, empty tensors."""
     inf = np.inf
     rows = np.array([[-inf, -inf, -inf], [-inf, 0.0, 1.0], [inf, 0.0, -inf], [np.nan, 0.0, 1.0]])
     return (
@@ -107,14 +105,14 @@ def cases() -> tuple[Case[SoftMaxAttrs], ...]:
 
 
 def mistakes() -> tuple[Mistake[SoftMaxAttrs], ...]:
-    """Ranks, masks and types."""
+    """Wrong ranks, masks and types."""
     a = SoftMaxAttrs
     return (
         Mistake("AR101", "an input of rank 0", a(), ((),)),
         Mistake("AR302", "a mask of 0", a(0), ((3, 5),)),
         Mistake("AR302", "a mask with bits beyond the rank", a(4), ((3, 5),)),
         Mistake("AR304", "a mask of several axes", a(3), ((3, 5),)),
-        Mistake("AR202", "a type that SoftMax does not take", a(), ((3, 5),), (DataType.INT32,)),
+        Mistake("AR202", "an unsupported element type", a(), ((3, 5),), (DataType.INT32,)),
     )
 
 
@@ -134,10 +132,10 @@ OPS = (
         attrs=SoftMaxAttrs,
         expand=expand,
         ref=ref,
-        doc="exp(x − m) divided by the sum of these along one axis, where m is the largest x; computed in "
-        "float32, rounded once; float64, an extension, in float64. By default the axis is the third from the "
-        "end, or the first where there are fewer than 3. A row that holds NaN, ∞, or −∞ alone is NaN "
-        "throughout.",
+        doc="Computes exp(x − m) divided by the sum of these along one axis, where m is the largest x. The "
+        "arithmetic is in float32; results are rounded once. float64, which is computed in float64, is an "
+        "extension. The default axis is the third from the end, or the first if the rank is below 3. If a "
+        "row contains NaN or ∞, or only −∞, all its results are NaN.",
         cases=cases,
         mistakes=mistakes,
         dla=dla,

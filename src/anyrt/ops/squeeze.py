@@ -1,4 +1,4 @@
-"""Squeeze and Unsqueeze: axes of size 1 dropped and inserted.
+"""Squeeze and Unsqueeze: remove and insert axes of size 1.
 
 add_squeeze(x, axes)          # x: (3, 1, 4, 1), axes a constant [1, -1] → (3, 4)
 """
@@ -61,7 +61,7 @@ def _case(shape: tuple[int, ...], axes: tuple[int, ...], dtype: DataType = DataT
 
 
 def cases_squeeze() -> tuple[Case[SqueezeAttrs], ...]:
-    """Every type, negative axes, none and all of them."""
+    """Every type, negative axes, no axes and all axes."""
     return (
         *(_case((3, 1, 5), (1,), t) for t in sorted(STORAGE, key=int)),
         _case((3, 1, 4, 1), (1, -1), index=DataType.INT32),
@@ -73,7 +73,7 @@ def cases_squeeze() -> tuple[Case[SqueezeAttrs], ...]:
 
 
 def cases_unsqueeze() -> tuple[Case[SqueezeAttrs], ...]:
-    """Every type, negative axes, results of rank 1 to 8."""
+    """Every type, negative axes, outputs of rank 1 to 8."""
     return (
         *(_case((3, 5), (1,), t) for t in sorted(STORAGE, key=int)),
         _case((3, 4), (0, -1), index=DataType.INT32),
@@ -92,9 +92,9 @@ def _bad(
 
 
 def mistakes_squeeze() -> tuple[Mistake[SqueezeAttrs], ...]:
-    """Axes that are no axes, or not of size 1."""
+    """Axes out of range, repeated, or not of size 1."""
     return (
-        _bad("AR305", "an axis named twice", (3, 1), (1, -1)),
+        _bad("AR305", "a repeated axis", (3, 1), (1, -1)),
         _bad("AR303", "an axis outside the rank", (3, 1), (2,)),
         _bad("AR116", "an axis whose size is not 1", (3, 1), (0,)),
         _bad("AR116", "an axis whose size is not 1 at run time", (3, 1), (0,), dynamic=True),
@@ -109,11 +109,11 @@ def mistakes_squeeze() -> tuple[Mistake[SqueezeAttrs], ...]:
 
 
 def mistakes_unsqueeze() -> tuple[Mistake[SqueezeAttrs], ...]:
-    """Axes that the result has not, or too many."""
+    """Axes out of range, repeated, or too many."""
     return (
-        _bad("AR305", "an axis named twice", (3,), (1, -2)),
-        _bad("AR303", "an axis outside the rank of the result", (3,), (2,)),
-        _bad("AR115", "a result of more than 8 dimensions", (1, 1, 1, 1, 1, 1, 1), (0, 1)),
+        _bad("AR305", "a repeated axis", (3,), (1, -2)),
+        _bad("AR303", "an axis outside the rank of the output", (3,), (2,)),
+        _bad("AR115", "an output of more than 8 dimensions", (1, 1, 1, 1, 1, 1, 1), (0, 1)),
     )
 
 
@@ -134,8 +134,8 @@ OPS = (
         attrs=SqueezeAttrs,
         expand=expand_squeeze,
         ref=ref_squeeze,
-        doc="Drops axes of size 1, named by a constant vector; negative axes count from the end of the "
-        "input's.",
+        doc="Removes axes of size 1, listed in a constant vector. Negative axes count from the end of the "
+        "input's axes.",
         cases=cases_squeeze,
         mistakes=mistakes_squeeze,
         onnx=("Squeeze",),
@@ -156,8 +156,8 @@ OPS = (
         attrs=SqueezeAttrs,
         expand=expand_unsqueeze,
         ref=ref_unsqueeze,
-        doc="Inserts axes of size 1 at positions of the result, named by a constant vector; negative ones "
-        "count from its end.",
+        doc="Inserts axes of size 1 at positions in the output, listed in a constant vector. Negative "
+        "positions count from the end.",
         cases=cases_unsqueeze,
         mistakes=mistakes_unsqueeze,
         onnx=("Unsqueeze",),

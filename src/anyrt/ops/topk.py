@@ -1,4 +1,4 @@
-"""TopK: the largest or smallest elements along an axis, sorted, and where they are.
+"""TopK: the largest or smallest elements along an axis, sorted, and their indices.
 
 add_topk(x, TopKOperation.MAX, k=5, axes=1 << 1)
 """
@@ -27,7 +27,7 @@ from anyrt.prims.foremost import HALF, SHORT, Foremost
 from anyrt.prims.ranked import Ranked
 
 MOST = 3840
-ALL = -1  # in place of a count
+ALL = -1  # as k: all elements
 MAX, MIN = TopKOperation.MAX, TopKOperation.MIN
 
 
@@ -35,19 +35,19 @@ MAX, MIN = TopKOperation.MAX, TopKOperation.MIN
 class TopKAttrs(Attrs):
     """Attributes of TopK."""
 
-    op: TopKOperation = attr(Kind.ENUM, "whether the largest or the smallest", enum=TopKOperation)
+    op: TopKOperation = attr(Kind.ENUM, "MAX: the largest elements; MIN: the smallest", enum=TopKOperation)
     k: int = attr(
-        Kind.INT, "how many; 1 to 3840, and no more than the axis has; -1, an extension: all, which sorts"
+        Kind.INT, "number of elements, 1 to 3840 and at most the size of the axis; -1, an extension: sort all"
     )
-    axes: int = attr(Kind.AXES, "the axis along which they are found; beyond the last four, an extension")
+    axes: int = attr(Kind.AXES, "axis to search; an axis before the last four is an extension")
     indices_type: DataType = attr(
-        Kind.ENUM, "the type of the indices, int32 or int64", DataType.INT32, enum=DataType
+        Kind.ENUM, "element type of the indices, int32 or int64", DataType.INT32, enum=DataType
     )
 
 
 def expand(layer: Layer[TopKAttrs]) -> tuple[Value, ...]:
-    """Positions by `Ranked` along the last axis, where elements lie side by side, and values read there. Of a
-    single element along another axis both by `Foremost`."""
+    """`Ranked` computes the indices along the last axis, which is contiguous, and a `Gather` the values.
+    `Foremost` computes both for one element along another axis."""
     attrs, axis = layer.attrs, _axis(layer)
     if attrs.indices_type not in INTS:
         got, do = f"indices of {attrs.indices_type.name}", "set indices_type to one of these"
@@ -63,13 +63,13 @@ def expand(layer: Layer[TopKAttrs]) -> tuple[Value, ...]:
 
 
 def _element(code: Value, dtype: DataType) -> Value:
-    """The element that the upper half of a code is the bits of."""
+    """The element whose bits are the upper half of a code."""
     bits = cast(map_("shift_signed", code, scalar(HALF, code)), DataType.INT32)
     return bits if dtype is DataType.INT32 else cast(pattern(bits, DataType.FLOAT), dtype)
 
 
 def _counted(layer: Layer[TopKAttrs], axis: int) -> tuple[Value, Dim]:
-    """The input, with what must hold of k, and k."""
+    """The input with the conditions on k, and k."""
     x, operand = layer.input(0), layer.optional(1)
     if operand is None and layer.attrs.k == ALL:
         return x, x.shape[axis]
@@ -77,34 +77,34 @@ def _counted(layer: Layer[TopKAttrs], axis: int) -> tuple[Value, Dim]:
     if operand is not None and elements is None:
         return _by_data(layer, x, operand, x.shape[axis])
     k: Dim = layer.attrs.k if elements is None else elements.reshape(-1).tolist()[0]
-    got, wanted, do = f"k = {k}", f"1 to {MOST}", "ask for another number of elements"
+    got, wanted, do = f"k = {k}", f"1 to {MOST}", "change k"
     rules = need(layer.name, 1, Relation.LE, k, "AR132", got, wanted, do)
     rules += need(layer.name, k, Relation.LE, MOST, "AR132", got, wanted, do)
-    size, do = x.shape[axis], f"ask for no more elements than axis {axis} has"
+    size, do = x.shape[axis], f"pass a k of at most the size of axis {axis}"
     rules += need(layer.name, k, Relation.LE, size, "AR132", got, f"at most {size}", do)
     return checked(x, rules), k
 
 
 def _by_data(layer: Layer[TopKAttrs], x: Value, operand: Value, size: Dim) -> tuple[Value, Dim]:
-    """The same of a k that only a run knows: a size that data decide."""
+    """The same for a k that the inference computes, which is a data-dependent dimension."""
     most, k = minimum(size, MOST), cast(operand, DataType.INT64)
     sym = count(f"{layer.name}#k", most)
     inside = map_("max", map_("min", k, number(most, k)), scalar(0, k))
     bounded = apply(Count(sym), inside)
     is_right = map_("and", map_("eq", bounded, k), map_("lt", scalar(0, bounded), bounded))
-    do = "ask for no more elements than the axis has"
+    do = "pass a k of at most the size of the axis"
     rule = Assertion("AR132", layer.name, "k = {}", f"1 to {most}", do)
     return apply(Asserted(rule), x, map_("select", is_right, scalar(FINE, k), k)), sym.dim
 
 
 def _moved(rank: int, axis: int, to: int) -> list[int]:
-    """The axes, of which one stands elsewhere."""
+    """The order of the axes after `axis` is moved to position `to`."""
     order = [k for k in range(rank) if k != axis]
     return [*order[:to], axis, *order[to:]]
 
 
 def _axis(layer: Layer[TopKAttrs]) -> int:
-    """The one axis that the mask names."""
+    """The axis of the mask, which must have one bit."""
     rank, mask = layer.input(0).type.rank, layer.attrs.axes
     if rank == 0:
         raise ShapeError("AR101", layer.name, "rank 0", "rank >= 1", "add a dimension of size 1")
@@ -115,7 +115,7 @@ def _axis(layer: Layer[TopKAttrs]) -> int:
 
 
 def ref(attrs: TopKAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
-    """The beginning of all rows sorted; with Python's sort, which keeps equal ones in order."""
+    """The first k elements of each sorted row, by Python's stable sort."""
     x, axis = arrays[0], attrs.axes.bit_length() - 1
     k = attrs.k if len(arrays) < 2 or arrays[1] is ABSENT else int(arrays[1])
     k = x.shape[axis] if k == ALL else k
@@ -134,8 +134,8 @@ def ref(attrs: TopKAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
 
 
 def cases() -> tuple[Case[TopKAttrs], ...]:
-    """Both operations in every type, every axis, counts from 1 to all, equal elements, orders that are hard,
-    NaN and infinities, k from an operand, nothing."""
+    """Both operations in every type, every axis, k from 1 to all, equal elements, hard orders, NaN and
+    infinities, k from an operand, empty tensors."""
     types = sorted(REALS | INTS, key=int)
     rng = np.random.default_rng(5)
     few = rng.integers(-3, 4, (2, 700))
@@ -178,26 +178,26 @@ def cases() -> tuple[Case[TopKAttrs], ...]:
 
 
 def mistakes() -> tuple[Mistake[TopKAttrs], ...]:
-    """Counts, axes and types."""
+    """Wrong values of k, axes and types."""
     k, f, i32 = TopKAttrs, DataType.FLOAT, DataType.INT32
     one = k(MAX, 1, 0b10)
     return (
         Mistake("AR132", "a k larger than the axis", k(MAX, 6, 0b10), ((2, 5),)),
-        Mistake("AR132", "a k larger than an axis of dynamic size", k(MAX, 6, 0b10), ((2, 5),), dynamic=True),
+        Mistake("AR132", "a k larger than a dynamic axis", k(MAX, 6, 0b10), ((2, 5),), dynamic=True),
         Mistake("AR132", "a k of 0", k(MAX, 0, 0b10), ((2, 5),)),
         Mistake("AR132", "a k over 3840", k(MAX, 3841, 0b10), ((2, 5000),)),
         Mistake("AR132", "a k over 3840 from an operand", one, ((2, 5000), ()), (f, i32),
                 (None, np.array(3841)), dynamic=True),
         Mistake("AR132", "a k of 0 from an operand", one, ((2, 5), ()), (f, i32), (None, np.array(0)),
                 dynamic=True),
-        Mistake("AR123", "a list of numbers for k", one, ((2, 5), (1,)), (f, i32), (None, np.array([1]))),
+        Mistake("AR123", "a k that is not a scalar", one, ((2, 5), (1,)), (f, i32), (None, np.array([1]))),
         Mistake("AR302", "a mask of 0", k(MAX, 1, 0), ((2, 5),)),
         Mistake("AR302", "two axes", k(MAX, 1, 0b11), ((2, 5),)),
         Mistake("AR302", "an axis beyond the rank", k(MAX, 1, 0b100), ((2, 5),)),
         Mistake("AR101", "an input of rank 0", k(MAX, 1, 0b1), ((),)),
-        Mistake("AR202", "a type that TopK does not take", one, ((2, 5),), (DataType.BOOL,)),
-        Mistake("AR202", "indices that are no integers", k(MAX, 1, 0b10, f), ((2, 5),)),
-        Mistake("AR202", "a k that is no int32", one, ((2, 5), ()), (f, f), (None, np.array(1))),
+        Mistake("AR202", "an unsupported element type", one, ((2, 5),), (DataType.BOOL,)),
+        Mistake("AR202", "a type of the indices other than int32 and int64", k(MAX, 1, 0b10, f), ((2, 5),)),
+        Mistake("AR202", "a k that is not int32", one, ((2, 5), ()), (f, f), (None, np.array(1))),
     )  # fmt: skip
 
 
@@ -221,13 +221,14 @@ OPS = (
         attrs=TopKAttrs,
         expand=expand,
         ref=ref,
-        doc="The k largest (MAX, the largest first) or smallest (MIN, the smallest first) elements along an "
-        "axis, and their indices there. Of equal elements, as 0 and -0 are, the one of the lowest index "
-        "comes first; NaN comes behind all numbers, with MAX and with MIN. Input 1, of shape (), takes the "
-        "place of k: a constant, computed from shapes, an input of the network, or computed from data, "
-        "which then decide the sizes of the outputs. k is 1 to 3840 and no more than the axis has, or the "
-        "run is refused. An attribute k of −1, an extension, sorts: all elements and the permutation, of "
-        "any number; where neighbours then differ, which NonZero finds, are the unique values.",
+        doc="Returns the k largest elements along an axis (MAX) or the k smallest (MIN) in sorted order, and "
+        "their indices. Of equal elements, such as 0 and -0, the one with the lower index comes first. NaN "
+        "comes after all numbers, for MAX and MIN. Input 1, a scalar, replaces k: a constant, a value "
+        "computed from shapes, an input of the network, or a value computed from data. In the last case the "
+        "outputs have a data-dependent dimension. k is 1 to 3840 and at most the size of the axis; otherwise "
+        "the build or the inference raises an error. k = −1, an extension, sorts: the outputs are all "
+        "elements and the permutation, of any size; NonZero of the neighbours that differ then finds the "
+        "unique values.",
         cases=cases,
         mistakes=mistakes,
         onnx=("TopK", "ArgMax", "ArgMin"),

@@ -1,4 +1,4 @@
-"""Unary: twenty-five functions of one element.
+"""Unary: one of 25 functions, applied to each element.
 
 add_unary(x, UnaryOperation.SQRT)
 """
@@ -20,25 +20,25 @@ from anyrt.prims.build import map_
 
 U = UnaryOperation
 BOOLS = frozenset({DataType.BOOL})
-SIGNED = frozenset({U.ABS, U.NEG, U.SIGN})  # also of integers
+SIGNED = frozenset({U.ABS, U.NEG, U.SIGN})  # also for integers
 
 
 @dataclass(frozen=True, slots=True)
 class UnaryAttrs(Attrs):
     """Attributes of Unary."""
 
-    op: UnaryOperation = attr(Kind.ENUM, "the function", enum=UnaryOperation)
+    op: UnaryOperation = attr(Kind.ENUM, "function to apply", enum=UnaryOperation)
 
 
 def expand(layer: Layer[UnaryAttrs]) -> tuple[Value, ...]:
-    """One `Map`; scalar functions are called as the enum's members."""
+    """One `Map`; its scalar function has the name of the enum's member."""
     x, op = layer.input(0), layer.attrs.op
     check_dtype(layer.name, x.dtype, types_of(op), f"operation {op.name}")
     return (map_(op.name.lower(), x),)
 
 
 def types_of(op: UnaryOperation) -> frozenset[DataType]:
-    """The element types of one operation; int8 stands for real numbers and comes beside these."""
+    """The element types of one operation, apart from int8, which represents real numbers."""
     if op is U.NOT:
         return BOOLS
     if op in SIGNED:
@@ -47,7 +47,7 @@ def types_of(op: UnaryOperation) -> frozenset[DataType]:
 
 
 def ref(attrs: UnaryAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
-    """NumPy's function of the same name; integers wrap."""
+    """NumPy's function of the same name; integers wrap around."""
     with np.errstate(all="ignore"):
         return (np.asarray(REFERENCES[attrs.op](arrays[0])),)
 
@@ -92,7 +92,7 @@ LOW_HIGH = {
 
 
 def cases() -> tuple[Case[UnaryAttrs], ...]:
-    """Every operation in every type it takes, and special values."""
+    """Every operation in every supported type, and special values."""
     special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, 0.5, 1.5, -2.5, 1.0, -1.0])
     out = [Case(UnaryAttrs(op), ((11,),), data=(special,)) for op in UnaryOperation if op is not U.NOT]
     for op in UnaryOperation:
@@ -108,7 +108,7 @@ def cases() -> tuple[Case[UnaryAttrs], ...]:
         for op in (U.ABS, U.SIN, U.ROUND, U.NEG)
     ]
     codes = np.arange(-128, 128)
-    out += [  # every second code is a tie: of the function's own rounding, or of the result's
+    out += [  # every second code is a tie, in the rounding of the function or of the result
         Case(UnaryAttrs(op), ((256,),), (DataType.INT8,), (codes,), int8=scales, rtol=0.0, atol=0.0)
         for op in (U.ABS, U.NEG, U.ROUND)
         for scales in (((0.5,), 1.0), ((0.5,), 0.25), ((1.0,), 2.0))
@@ -119,12 +119,12 @@ def cases() -> tuple[Case[UnaryAttrs], ...]:
 
 
 def mistakes() -> tuple[Mistake[UnaryAttrs], ...]:
-    """Types."""
+    """Unsupported element types."""
     x = ((3,),)
     return (
-        Mistake("AR202", "integers for a function of real numbers", UnaryAttrs(U.EXP), x, (DataType.INT32,)),
-        Mistake("AR202", "numbers for NOT", UnaryAttrs(U.NOT), x),
-        Mistake("AR202", "truth values for any other function", UnaryAttrs(U.ABS), x, (DataType.BOOL,)),
+        Mistake("AR202", "integers for a function of floats", UnaryAttrs(U.EXP), x, (DataType.INT32,)),
+        Mistake("AR202", "types other than bool for NOT", UnaryAttrs(U.NOT), x),
+        Mistake("AR202", "bool for any other function", UnaryAttrs(U.ABS), x, (DataType.BOOL,)),
     )  # fmt: skip
 
 
@@ -138,11 +138,10 @@ OPS = (
         attrs=UnaryAttrs,
         expand=expand,
         ref=ref,
-        doc="Applies a function to each element. ROUND rounds half to even, SIGN of 0 is 0. int32 and int64 "
-        "wrap "
-        "(ABS and NEG of the lowest give it back); int8 stands for real numbers and saturates (NEG of −128 "
-        "is 127). ISINF, ISNAN and NOT give bool. float64, which is computed in float64, and integers other "
-        "than int32 and int64 are an extension.",
+        doc="Applies a function to each element. ROUND rounds half to even; SIGN of 0 is 0. int32 and int64 "
+        "wrap around: ABS and NEG of the lowest integer return it. int8 represents real numbers and "
+        "saturates: NEG of −128 is 127. ISINF, ISNAN and NOT return bool. float64, which is computed in "
+        "float64, and integers other than int32 and int64 are extensions.",
         cases=cases,
         mistakes=mistakes,
         dla=lambda layer: None if layer.attrs.op is U.ABS else "DLA runs Unary for ABS only",
