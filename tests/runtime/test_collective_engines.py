@@ -328,7 +328,7 @@ def test_a_rank_that_dies_ends_the_runs_of_all_at_once(end):
 
 def test_a_rank_that_is_late_ends_the_runs_of_all_within_the_limit():
     result = on_ranks([total_of()] * 2, [[X, X], [X, "time.sleep(4)", X]], seconds=1.0)
-    assert "no word of rank 1 in 1 s" in result[0][1]
+    assert "no message from rank 1 in 1 s" in result[0][1]
     assert "rank 0 gave up" in result[1][1]
 
 

@@ -230,7 +230,7 @@ def test_a_rank_that_is_late_is_an_error_on_all():
     x, what = np.zeros(6, np.float32), Exchange(C.ALL_REDUCE, R.SUM)
     late = "import time; time.sleep(3)"
     result = all_ranks([[(what, x), (what, x)], [(what, x), late, (what, x)]], seconds=1.0)
-    assert "no word of rank 1 in 1 s" in str(result[0][1])
+    assert "no message from rank 1 in 1 s" in str(result[0][1])
     assert "rank 0 gave up" in str(result[1][1])
 
 

@@ -264,7 +264,7 @@ def _check_preamble(data: memoryview) -> tuple[int, int]:
 def _foreign(start: bytes) -> PlanError:
     """For bytes that are not a plan: their kind if it is known."""
     if start.startswith(b"ftrt"):
-        do = "build the network again with this library; engines of one do not load in the other"
+        do = "build the network with AnyRT; AnyRT does not load TensorRT engines"
         return PlanError("AR606", "plan", "an engine that TensorRT has built", "a plan of AnyRT", do)
     kind = seems(start) if start else None
     if kind is not None:

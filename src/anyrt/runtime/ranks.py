@@ -286,7 +286,7 @@ class SharedRanks:
         return ResourceError("AR811", f"rank {self.rank}", who, "all ranks", "start all of them again")
 
     def _missing(self, absent: Sequence[int]) -> ResourceError:
-        got = f"no word of rank {', '.join(map(str, absent))} in {self._seconds:g} s"
+        got = f"no message from rank {', '.join(map(str, absent))} in {self._seconds:g} s"
         return ResourceError("AR811", f"rank {self.rank}", got, "all ranks", "start all, or wait longer")
 
     def _drop(self) -> None:

@@ -235,7 +235,7 @@ class Source:
         """The current configurations of all models."""
         if self.single is not None:
             return [self.single[0]]
-        assert self.root is not None, "one of both is there"
+        assert self.root is not None, "either root or single is set"
         with os.scandir(self.root) as folders:
             names = [e.name for e in folders if e.is_dir(follow_symlinks=False) and NAME.fullmatch(e.name)]
         return sorted(names)
@@ -244,7 +244,7 @@ class Source:
         """The settings of a model, and the files of its versions."""
         if self.single is not None:
             return self.single[2], {"1": self.single[1]}
-        assert self.root is not None, "one of both is there"
+        assert self.root is not None, "either root or single is set"
         folder = self.root / name
         settings = read_settings(_text(folder / CONFIG), name)
         with os.scandir(folder) as folders:
