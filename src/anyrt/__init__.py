@@ -2,9 +2,9 @@
 
     import anyrt as trt
 
-Everything is found here by its TensorRT name, and loaded when it is first asked for, so that the import is
-quick. Beside TensorRT's names: `anyrt.strict()` raises errors instead of logging them, `anyrt.errors` has
-their classes.
+The module has the names of TensorRT's module and loads each one at its first use, which keeps the import
+fast. Further names: `anyrt.strict()` raises errors instead of logging them, and `anyrt.errors` holds the
+exception classes.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ _HOME: dict[str, tuple[str, ...]] = {
     "api.model.weights": ("Weights",),
     "core.flags": ("strict",),
 }
-_FOUND_IN = {name: module for module, names in _HOME.items() for name in names}
+_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 _DTYPES = {
     "float32": "FLOAT",
     "float16": "HALF",
@@ -116,21 +116,21 @@ _DTYPES = {
 }
 _ENUMS = ("core.enums", "core.enums_more")
 _MODULES = {"errors": "core.errors", "plugin": "plugin"}
-# TensorRT's names are those of a module inside the package, which programs name as well: here both are one.
+# Programs also import `tensorrt.tensorrt`, a module inside TensorRT's package: here both are the same module.
 tensorrt = sys.modules[f"{__name__}.tensorrt"] = sys.modules[__name__]
 
 
 def __getattr__(name: str) -> object:
     if name.startswith("__") and name != "__all__":
         raise AttributeError(f"module 'anyrt' has no attribute {name!r}")
-    found = _find(name)
-    globals()[name] = found
-    return found
+    value = _find(name)
+    globals()[name] = value
+    return value
 
 
 def _find(name: str) -> object:
-    if name in _FOUND_IN:
-        return getattr(import_module(f"anyrt.{_FOUND_IN[name]}"), name)
+    if name in _MODULE_OF:
+        return getattr(import_module(f"anyrt.{_MODULE_OF[name]}"), name)
     if name in _DTYPES:
         return getattr(import_module("anyrt.core.enums").DataType, _DTYPES[name])
     if name in _MODULES:
@@ -146,8 +146,8 @@ def _find(name: str) -> object:
 def _enum_names(module: str) -> list[str]:
     """The enums of a module; `Severity` is a name of ILogger only."""
     base = import_module("anyrt.core.trt_enum").TrtEnum
-    found = vars(import_module(f"anyrt.{module}")).items()
-    enums = [n for n, x in found if isinstance(x, type) and issubclass(x, base) and x is not base]
+    members = vars(import_module(f"anyrt.{module}")).items()
+    enums = [n for n, x in members if isinstance(x, type) and issubclass(x, base) and x is not base]
     return [n for n in enums if n != "Severity"]
 
 
@@ -155,4 +155,4 @@ def __dir__() -> list[str]:
     enums = [n for module in _ENUMS for n in _enum_names(module)]
     layers = import_module("anyrt.api.derived.layers").layer_class_names()
     own = ("__version__", "__anyrt_version__", "tensorrt", *_MODULES)
-    return sorted({*own, *_FOUND_IN, *_DTYPES, *enums, *layers})
+    return sorted({*own, *_MODULE_OF, *_DTYPES, *enums, *layers})

@@ -79,7 +79,7 @@ def _is_derived(x: object) -> bool:
 
 
 def _home(name: str, x: object) -> str:
-    return f"anyrt.{anyrt._FOUND_IN[name]}" if name in anyrt._FOUND_IN else inspect.getmodule(x).__name__  # type: ignore[union-attr]
+    return f"anyrt.{anyrt._MODULE_OF[name]}" if name in anyrt._MODULE_OF else inspect.getmodule(x).__name__  # type: ignore[union-attr]
 
 
 def _aliases(objects: dict[str, object]) -> Iterator[str]:
