@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 from onnx import NodeProto, TensorProto, helper, numpy_helper
-from sentences import EPSILON, SENTENCES, Size, Weights, in_numpy, median_ms, told_apart
+from sentences import EPSILON, SENTENCES, Size, Weights, in_numpy, median_ms, tokenized
 
 import anyrt
 
@@ -96,7 +96,7 @@ class Writer:
         return self.add("Add", self.add("Gather", words, tokens, axis=0), first)
 
     def encoded(self, tokens: str, mask: str) -> str:
-        """The mean over the tokens of each sentence, made as long as 1."""
+        """The mean over the tokens of each sentence, normalized to length 1."""
         some = self.add("Cast", mask, to=TensorProto.FLOAT)
         row = self.add("Unsqueeze", some, self.numbers(1, 2))
         unseen = self.add("Mul", self.add("Sub", self.real(1), row), self.real(-1e9))
@@ -141,7 +141,7 @@ def main() -> int:
     start = time.perf_counter()
     session = anyrt.load(path)
     print(f"{path.name}, {path.stat().st_size / 1e6:.0f} MB, loaded in {time.perf_counter() - start:.2f} s")
-    tokens, mask = told_apart(sentences, get_model_path())
+    tokens, mask = tokenized(sentences, get_model_path())
     feeds = {"tokens": tokens, "mask": mask}
     vectors = session.run(feeds)["vectors"]
     difference = float(np.abs(vectors - in_numpy(weights, size, tokens, mask)).max())

@@ -83,7 +83,7 @@ class Encoder:
         return self.network.add_elementwise(a, b, trt.ElementWiseOperation.SUM).get_output(0)
 
     def reshaped(self, x: trt.ITensor, *shape: int) -> trt.ITensor:
-        """The same elements; 0 keeps a size, one -1 is found."""
+        """The same elements; 0 copies a dimension, one -1 is inferred."""
         layer = self.network.add_shuffle(x)
         layer.reshape_dims = shape
         return layer.get_output(0)
@@ -142,7 +142,7 @@ class Encoder:
         return layer.get_output(0)
 
     def pooled(self, x: trt.ITensor, mask: trt.ITensor) -> trt.ITensor:
-        """The mean over the tokens of each sentence, made as long as 1."""
+        """The mean over the tokens of each sentence, normalized to length 1."""
         op, fold = trt.ElementWiseOperation, trt.ReduceOperation.SUM
         weight = self.reshaped(self.network.add_cast(mask, trt.float32).get_output(0), 0, -1, 1)
         some = self.network.add_elementwise(x, weight, op.PROD).get_output(0)
@@ -206,15 +206,15 @@ def in_numpy(weights: Weights, size: Size, tokens: Ints, mask: npt.NDArray[np.bo
     return np.asarray(total / np.linalg.norm(total, axis=-1, keepdims=True))
 
 
-def told_apart(sentences: list[str], folder: Path) -> tuple[Ints, npt.NDArray[np.bool_]]:
-    """The tokens of sentences, as many for each, and where they are some."""
+def tokenized(sentences: list[str], folder: Path) -> tuple[Ints, npt.NDArray[np.bool_]]:
+    """The tokens of sentences, padded to one length, and the mask of real tokens."""
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.enable_truncation(MOST_TOKENS)
     tokenizer.enable_padding()
-    found = tokenizer.encode_batch(sentences)
-    ids, masks = [f.ids for f in found], [f.attention_mask for f in found]
+    encodings = tokenizer.encode_batch(sentences)
+    ids, masks = [f.ids for f in encodings], [f.attention_mask for f in encodings]
     return np.array(ids, np.int32), np.array(masks, np.bool_)
 
 
@@ -236,7 +236,7 @@ def main() -> int:
 
     sentences = sys.argv[1:] or list(SENTENCES)
     weights, size = load_file(get_model_path() / "model.safetensors"), Size()
-    tokens, mask = told_apart(sentences, get_model_path())
+    tokens, mask = tokenized(sentences, get_model_path())
     start = time.perf_counter()
     engine = build(weights, size)
     print(f"built in {time.perf_counter() - start:.2f} s")

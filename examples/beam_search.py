@@ -84,8 +84,8 @@ class Writer:
 
 
 def describe(network: trt.INetworkDefinition, size: Size, weights: Weights) -> None:
-    """From the last words of the beams, their scores and states, to the next ones, and the beams these are
-    made of."""
+    """Add one step: from the last words, scores and states of the beams to the next ones and their parent
+    beams."""
     w, op = Writer(network, size, weights), trt.ElementWiseOperation
     words = network.add_input("words", trt.int32, (size.batch, size.beams))
     scores = network.add_input("scores", trt.float32, (size.batch, size.beams))
@@ -120,26 +120,26 @@ def build(size: Size, weights: Weights) -> trt.ICudaEngine:
 
 
 def search(engine: trt.ICudaEngine, size: Size, length: int) -> tuple[np.ndarray, np.ndarray]:
-    """The best sentences of so many words, (batch, beams, length), and their scores."""
+    """The best sentences of `length` words, (batch, beams, length), and their scores."""
     words = np.full((size.batch, size.beams), START, np.int32)
     scores = np.full((size.batch, size.beams), -np.inf, np.float32)
     scores[:, 0] = 0  # all beams begin alike: one of them is enough
     states = np.zeros((size.batch, size.beams, size.hidden), np.float32)
     states[:, :, 0] = np.arange(size.batch)[:, None]  # what the sentences are about
-    found = np.empty((size.batch, size.beams, 0), np.int32)
+    sentences = np.empty((size.batch, size.beams, 0), np.int32)
     for _ in range(length):
         step = engine.run(words=words, scores=scores, states=states)
         words, scores, states = step["chosen"], step["totals"], step["taken"]
-        before = np.take_along_axis(found, step["parents"][:, :, None], 1)
-        found = np.concatenate([before, words[:, :, None]], 2)
-    return found, scores
+        before = np.take_along_axis(sentences, step["parents"][:, :, None], 1)
+        sentences = np.concatenate([before, words[:, :, None]], 2)
+    return sentences, scores
 
 
 def main() -> None:
     """The best sentences of ten words."""
     size = Size()
-    found, scores = search(build(size, random_weights(size)), size, 10)
-    for sentence, score in zip(found[:, 0], scores[:, 0], strict=True):
+    sentences, scores = search(build(size, random_weights(size)), size, 10)
+    for sentence, score in zip(sentences[:, 0], scores[:, 0], strict=True):
         print(f"{score:8.3f}:", *sentence)
 
 

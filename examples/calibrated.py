@@ -38,9 +38,9 @@ def images(size: Size, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     blots = np.array([np.roll(b, 1, 0) + b + np.roll(b, 1, 1) for b in blots])
     own = random.integers(0, size.classes, count)
     shifts = random.integers(-1, 2, (count, 2))
-    found = np.array([np.roll(blots[k], s, (0, 1)) for k, s in zip(own, shifts.tolist(), strict=True)])
+    shifted = np.array([np.roll(blots[k], s, (0, 1)) for k, s in zip(own, shifts.tolist(), strict=True)])
     light = random.exponential(1, (count, 1, 1)) + 0.5
-    noisy = found * light + 1.6 * random.standard_normal(found.shape)
+    noisy = shifted * light + 1.6 * random.standard_normal(shifted.shape)
     return noisy[:, None].astype(np.float32), own
 
 
@@ -178,15 +178,15 @@ def main() -> None:
     x, wanted = images(size, 4096, 7)
     batches = [images(size, 64, 1000 + n)[0] for n in range(8)]
     exact = build(size, w).run(images=x)["scores"]
-    found = {"float32": exact}
+    results = {"float32": exact}
     for name, flag in (("float16", trt.BuilderFlag.FP16), ("bfloat16", trt.BuilderFlag.BF16)):
-        found[f"{name} allowed"] = build(size, w, (flag,)).run(images=x)["scores"]
+        results[f"{name} allowed"] = build(size, w, (flag,)).run(images=x)["scores"]
     with TemporaryDirectory() as folder:
         for kind in KINDS:
             name = kind.__name__.removeprefix("IInt8")
             asked = calibrator(kind, batches, Path(folder, name))
-            found[f"int8, {name}"] = build(size, w, (trt.BuilderFlag.INT8,), asked).run(images=x)["scores"]
-    for name, scores in found.items():
+            results[f"int8, {name}"] = build(size, w, (trt.BuilderFlag.INT8,), asked).run(images=x)["scores"]
+    for name, scores in results.items():
         right = 100 * (scores.argmax(1) == wanted).mean()
         alike = 100 * (scores.argmax(1) == exact.argmax(1)).mean()
         print(f"{name:32} {right:5.1f} % right, {alike:5.1f} % as float32 says")

@@ -83,8 +83,8 @@ class Writer:
         return layer.get_output(0)
 
     def row(self, table: str, index: trt.ITensor) -> trt.ITensor:
-        found = self.network.add_gather(self.constant(self.weights[table]), index, 0).get_output(0)
-        return self.shaped(found, 1, self.size.width)
+        gathered = self.network.add_gather(self.constant(self.weights[table]), index, 0).get_output(0)
+        return self.shaped(gathered, 1, self.size.width)
 
     def cached(self, new: trt.ITensor, here: trt.ITensor) -> trt.ITensor:
         """The vectors of all tokens so far, of each head: of this one what is new, `here`."""

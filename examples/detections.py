@@ -33,8 +33,8 @@ class Detector:
 
     @property
     def anchors(self) -> np.ndarray:
-        """Centers and sizes of all anchors, in parts of the image: (anchors, 4)."""
-        found = []
+        """Centers and sizes of all anchors, as fractions of the image: (anchors, 4)."""
+        boxes = []
         for grid in self.grids:
             y, x = np.mgrid[:grid, :grid]
             for ratio in self.ratios:
@@ -42,8 +42,8 @@ class Detector:
                     np.full_like(x, 1.5, float) / grid * ratio**0.5,
                     np.full_like(x, 1.5, float) / grid / ratio**0.5,
                 )
-                found.append(np.stack([(y + 0.5) / grid, (x + 0.5) / grid, *sides], -1).reshape(-1, 4))
-        return np.concatenate(found).astype(np.float32)
+                boxes.append(np.stack([(y + 0.5) / grid, (x + 0.5) / grid, *sides], -1).reshape(-1, 4))
+        return np.concatenate(boxes).astype(np.float32)
 
 
 class Writer:
@@ -59,12 +59,12 @@ class Writer:
         return self.network.add_elementwise(a, b, how).get_output(0)
 
     def taken(self, x: trt.ITensor, columns: tuple[int, ...]) -> trt.ITensor:
-        """Some columns of a table."""
+        """The selected columns of a table."""
         layer = self.network.add_gather(x, self.constant(np.array(columns, np.int32)), 1)
         return layer.get_output(0)
 
-    def found(self, x: trt.ITensor, at: trt.ITensor) -> trt.ITensor:
-        """What lies at the index in each row of `at`."""
+    def gathered(self, x: trt.ITensor, at: trt.ITensor) -> trt.ITensor:
+        """The elements at the index in each row of `at`."""
         return self.network.add_gather_v2(x, at, trt.GatherMode.ND).get_output(0)
 
 
@@ -116,8 +116,8 @@ def describe(network: trt.INetworkDefinition, detector: Detector) -> None:
     rows = nms.get_output(0)
     outputs = {
         "rows": rows,
-        "boxes": w.found(boxes, w.taken(rows, (0, 2))),
-        "scores": w.found(scores, w.taken(rows, (0, 2, 1))),
+        "boxes": w.gathered(boxes, w.taken(rows, (0, 2))),
+        "scores": w.gathered(scores, w.taken(rows, (0, 2, 1))),
     }
     for name, tensor in outputs.items():
         tensor.name = name

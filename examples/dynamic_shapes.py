@@ -9,7 +9,7 @@ import anyrt as trt
 
 
 def build(logger: trt.ILogger) -> trt.IHostMemory:
-    """Images of 16 x 16 to 512 x 512, made 32 x 32 and scaled to 0 … 1."""
+    """A plan that resizes images of 16 x 16 to 512 x 512 to 32 x 32 and scales them to 0 … 1."""
     builder = trt.Builder(logger)
     network = builder.create_network()
     image = network.add_input("image", trt.float32, (1, 3, -1, -1))

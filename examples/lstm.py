@@ -79,11 +79,11 @@ def build(size: Size, weights: Weights) -> trt.ICudaEngine:
 
 
 def follow(engine: trt.ICudaEngine, size: Size, sequence: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The state after a sequence of (steps, batch, input), from zeros on."""
+    """The state after a sequence of shape (steps, batch, input), from a state of zeros."""
     h, c = (np.zeros((size.batch, size.hidden), np.float32) for _ in range(2))
     for x in sequence:
-        found = engine.run(x=x, h=h, c=c)
-        h, c = found["next_h"], found["next_c"]
+        state = engine.run(x=x, h=h, c=c)
+        h, c = state["next_h"], state["next_c"]
     return h, c
 
 

@@ -1,6 +1,6 @@
-"""Noise taken out of a picture: each pixel becomes the median of its neighbours, which no layer computes.
+"""Remove noise from a picture: each pixel becomes the median of its neighbours, which no layer computes.
 
-It is a plug-in made from two functions, between ordinary layers, for images of any size.
+The median is a plug-in of two functions, between ordinary layers, for images of any size.
 
 python examples/median.py
 """

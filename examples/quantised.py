@@ -66,12 +66,12 @@ def trained(size: Size, steps: int = 300) -> Weights:
 
 
 def largest(size: Size, weights: Weights, x: np.ndarray) -> list[float]:
-    """The largest number that each layer reads, from samples."""
-    found = []
+    """The largest magnitude of the input of each layer, from samples."""
+    magnitudes = []
     for n in range(len(size.layers)):
-        found.append(float(np.abs(x).max()))
+        magnitudes.append(float(np.abs(x).max()))
         x = np.maximum(x @ weights[f"{n}.weight"].T + weights[f"{n}.bias"], 0)
-    return found
+    return magnitudes
 
 
 def describe(

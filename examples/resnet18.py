@@ -62,7 +62,7 @@ def describe(network: trt.INetworkDefinition, size: Size, weights: Weights) -> N
     """From "image" to "logits"."""
 
     def convolved(x: trt.ITensor, name: str, norm: str, stride: int = 1) -> trt.ITensor:
-        """A convolution, and batch norm of what training found."""
+        """A convolution and a batch normalization with the trained statistics."""
         kernel = weights[f"{name}.weight"]
         edge = kernel.shape[-1]
         layer = network.add_convolution_nd(x, kernel.shape[0], (edge, edge), trt.Weights(kernel))

@@ -68,8 +68,8 @@ class Writer:
         high.set_input(1, ends[1])
         x.set_input(1, self.chosen(x.get_output(0), far, *ends))
         steps.set_input(1, self.op(steps.get_output(0), self.count(1), OP.SUM))
-        found = (loop.add_loop_output(t.get_output(0), trt.LoopOutput.LAST_VALUE) for t in (x, steps))
-        first, second = (layer.get_output(0) for layer in found)
+        layers = (loop.add_loop_output(t.get_output(0), trt.LoopOutput.LAST_VALUE) for t in (x, steps))
+        first, second = (layer.get_output(0) for layer in layers)
         return first, second
 
 
@@ -101,9 +101,9 @@ def build(count: int) -> trt.ICudaEngine:
 def main() -> None:
     """Some numbers from -500 to 500."""
     wanted = np.linspace(-500, 500, 9, dtype=np.float32)
-    found = build(len(wanted)).run(wanted=wanted)
-    print("roots", *found["roots"].round(3))
-    print("steps", *found["steps"])
+    outputs = build(len(wanted)).run(wanted=wanted)
+    print("roots", *outputs["roots"].round(3))
+    print("steps", *outputs["steps"])
 
 
 if __name__ == "__main__":

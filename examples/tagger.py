@@ -149,9 +149,9 @@ def main() -> None:
         engine = build(size, random_weights(size))
         for length in (5, 40):
             words = np.random.default_rng(length).integers(0, size.vocabulary, (length, size.batch))
-            found = engine.run(words=words.astype(np.int32))
-            tags = found["scores"].argmax(-1)[:, 0]
-            print(name, "of", length, "words: tags", *tags[:5], "state", found["state"].shape)
+            outputs = engine.run(words=words.astype(np.int32))
+            tags = outputs["scores"].argmax(-1)[:, 0]
+            print(name, "of", length, "words: tags", *tags[:5], "state", outputs["state"].shape)
 
 
 if __name__ == "__main__":
