@@ -130,7 +130,7 @@ def _results(value: Value, done: dict[Value, Array]) -> Array:
         args = tuple(_results(a, done) for a in value.args)
         shape = np.broadcast_shapes((1,), *(a.shape for a in args))
         fixed = None if held is None else np.full(shape, held, reference_dtype(value.dtype))
-        done[value] = value.op.ref(args, shape) if fixed is None else fixed
+        (done[value],) = value.op.results(args, shape) if fixed is None else (fixed,)
     return done[value]
 
 
