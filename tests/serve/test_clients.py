@@ -171,6 +171,20 @@ def test_repository_is_listed_and_changed(kind, serving, repository):
 
 
 @BOTH
+def test_a_failed_load_is_an_error_with_its_reason(kind, serving, repository):
+    with client(kind, serving("--repository", repository, "--repository-control")) as c:
+        with pytest.raises(utils.InferenceServerException, match=r"broken.*version 1: \[AR") as failure:
+            c.load_model("broken")
+        assert failure.value.status() in ("400", "StatusCode.INVALID_ARGUMENT")
+        (repository / "neg" / "config.pbtxt").write_text("max_batch_size: -1")
+        with pytest.raises(utils.InferenceServerException, match=r"'neg'.*max_batch_size -1"):
+            c.load_model("neg")
+        (repository / "neg" / "config.pbtxt").write_text(CONFIG)
+        c.load_model("neg")
+        assert c.is_model_ready("neg")
+
+
+@BOTH
 def test_repository_is_read_only_by_default(kind, serving, repository):
     with client(kind, serving("--repository", repository)) as c, pytest.raises(Exception, match="are off"):
         c.unload_model("neg")

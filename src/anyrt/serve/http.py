@@ -220,9 +220,7 @@ async def _index(service: Service, request: Request) -> Response:
 
 async def _load(service: Service, request: Request) -> Response:
     asked = read_json(await _body(request, service.limits) or b"{}")
-    if asked.get("parameters"):
-        raise Refused(Reason.NOT_SUPPORTED, "parameters of a load are not supported; change the repository")
-    await service.change(request.path_params["name"], load=True)
+    await service.change(request.path_params["name"], load=True, parameters=asked.get("parameters"))
     return Response()
 
 

@@ -5,6 +5,7 @@ The name in a request is looked up among the existing names; it never becomes a 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import stat
@@ -135,16 +136,22 @@ class Repository:
     def load_all(self) -> None:
         """Load every model of the source; the index has the reasons of failures."""
         for name in self.source.names():
-            self.load(name)
+            with contextlib.suppress(Refused):
+                self.load(name)
 
     def load(self, name: str) -> None:
-        """Load a model from its current files; the previous one processes the waiting requests."""
+        """Load a model from its current files; the previous one processes the waiting requests.
+
+        Refused: the model does not exist, or one of its versions cannot be loaded; the others are ready."""
         with self._lock:
             if name not in self.source.names():
                 raise Refused(Reason.UNKNOWN, f"no model {name[:80]!r} in the repository")
             before = self._models.get(name, {})
-            self._models[name] = self._loaded(name)
+            loaded = self._models[name] = self._loaded(name)
         _close(before)
+        failures = [f"version {v}: {e.reason}" if v else e.reason for v, e in loaded.items() if not e.model]
+        if failures:
+            raise Refused(Reason.BAD, f"failed to load {name!r}: {'; '.join(failures)}"[:2000])
 
     def unload(self, name: str) -> None:
         """Process the waiting requests, and remove the model."""

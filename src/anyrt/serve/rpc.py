@@ -202,9 +202,7 @@ async def _index(service: Service, request: Proto) -> Message:
 
 
 async def _load(service: Service, request: Proto) -> Message:
-    if request.parameters:
-        raise Refused(Reason.NOT_SUPPORTED, "parameters of a load are not supported; change the repository")
-    await service.change(request.model_name, load=True)
+    await service.change(request.model_name, load=True, parameters=request.parameters)
     return _response("RepositoryModelLoadResponse", {})
 
 

@@ -95,8 +95,11 @@ class Service:
             return False
         return True
 
-    async def change(self, name: str, load: bool) -> None:
+    async def change(self, name: str, load: bool, parameters: object = None) -> None:
         """Load or unload a model, if the server was started with this permission."""
+        if load and parameters:
+            text = "parameters of a load are not supported; change the repository"
+            raise Refused(Reason.NOT_SUPPORTED, text)
         if not self.control:
             raise Refused(Reason.FORBIDDEN, "loading and unloading are off; start with --repository-control")
         await asyncio.to_thread(self.repository.load if load else self.repository.unload, name)

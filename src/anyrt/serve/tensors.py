@@ -18,16 +18,9 @@ from anyrt.core.enums import DataType
 from anyrt.serve.refused import Limits, Reason, Refused
 
 Array = NDArray[Any]  # Any: of any element type
+_INTEGERS: Final = ("BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64")
 NAMES: Final = {
-    DataType.BOOL: "BOOL",
-    DataType.UINT8: "UINT8",
-    DataType.UINT16: "UINT16",
-    DataType.UINT32: "UINT32",
-    DataType.UINT64: "UINT64",
-    DataType.INT8: "INT8",
-    DataType.INT16: "INT16",
-    DataType.INT32: "INT32",
-    DataType.INT64: "INT64",
+    **{DataType[n]: n for n in _INTEGERS},
     DataType.HALF: "FP16",
     DataType.FLOAT: "FP32",
     DataType.DOUBLE: "FP64",
