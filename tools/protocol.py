@@ -35,7 +35,7 @@ def described() -> bytes:
 
 def text(description: bytes) -> str:
     """The module that contains it."""
-    lines = textwrap.wrap(base64.b85encode(description).decode(), 100)
+    lines = textwrap.wrap(base64.b85encode(description).decode(), 109, break_on_hyphens=False)
     return HEAD + "\n".join(lines) + '\n"""\n'
 
 
