@@ -59,3 +59,42 @@ def test_policies_of_versions_are_distinguished():
 def test_errors_name_unsupported_fields(text, named):
     with pytest.raises(ArgumentError, match=named):
         read_settings(text, "m")
+
+
+MANY = """
+nme: "m"
+sequence_batching { direct { } }
+model_warmup [{ name: "w" inputs { key: "x" value { dims: 3 zero_data: true } } }, { name: "v" }]
+instance_group [{ cont: 2 }, { rate_limiter { resources [{ name: "r" }] } kind: KIND_CPU }]
+optimization < cuda { graphs: true } > # comment: { }
+sequence_batching { }
+"""
+
+
+def test_all_unsupported_fields_are_named_at_once():
+    with pytest.raises(ArgumentError) as failure:
+        read_settings(MANY, "m")
+    assert failure.value.got == (
+        "unsupported fields 'nme', 'sequence_batching', 'model_warmup', 'instance_group.cont', "
+        "'instance_group.rate_limiter', 'optimization'"
+    )
+    assert failure.value.do == (
+        "write 'name' for 'nme', remove 'sequence_batching', remove 'model_warmup', "
+        "write 'instance_group.count' for 'instance_group.cont', "
+        "remove 'instance_group.rate_limiter', remove 'optimization'"
+    )
+    names = failure.value.wanted.removeprefix("fields among ").split(", ")
+    assert {"name", "dynamic_batching", "instance_group.count", "instance_group.kind"} <= set(names)
+    assert not any(n.startswith("version_policy.") for n in names)
+
+
+def test_errors_of_syntax_are_not_errors_of_fields():
+    for text in (
+        "max_batch_size: ",
+        "name: name: 3",
+        "}}} {",
+        'name: "x',
+        "instance_group [{ kind: KIND_X }]",
+    ):
+        with pytest.raises(ArgumentError, match="correct this line and column"):
+            read_settings(text, "m")

@@ -111,13 +111,8 @@ def _check(metadata: Metadata, settings: Settings, name: str) -> None:
         for port in (*metadata.inputs, *metadata.outputs):
             if port.shape[:1] != (-1,):
                 do = "export it with an open first axis, or set max_batch_size to 0"
-                raise ArgumentError(
-                    "AR304",
-                    name,
-                    f"{port.name!r} of shape {port.shape}",
-                    "−1 as first size of each tensor",
-                    do,
-                )
+                got, wanted = f"{port.name!r} of shape {port.shape}", "−1 as first size of each tensor"
+                raise ArgumentError("AR304", name, got, wanted, do)
     for declared, ports in ((settings.inputs, metadata.inputs), (settings.outputs, metadata.outputs)):
         known = {p.name for p in ports}
         for tensor, *_ in declared:

@@ -8,7 +8,9 @@ version_policy { latest { num_versions: 1 } }
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, Final
 
 from google.protobuf import text_format
@@ -46,8 +48,9 @@ def read_settings(text: str, name: str) -> Settings:
     try:
         text_format.Parse(text, config)
     except text_format.ParseError as error:
-        do = "leave that field out; docs/serving.md lists those that are read"
-        raise ArgumentError("AR304", where, str(error), "fields that are supported", do) from None
+        _check_fields(text, config.DESCRIPTOR, where)
+        do = "correct this line and column"
+        raise ArgumentError("AR304", where, str(error), "text of a ModelConfig", do) from None
     _check(config, where, name)
     batching = config.dynamic_batching
     joined = config.HasField("dynamic_batching")
@@ -60,12 +63,43 @@ def read_settings(text: str, name: str) -> Settings:
         versions=_versions(config.version_policy),
         timeout_seconds=policy.default_timeout_microseconds / 1e6 or None,
         queue=policy.max_queue_size or None,
-        batch_invariant=config.parameters[INVARIANT].string_value == "true"
-        if INVARIANT in config.parameters
-        else False,
+        batch_invariant=config.parameters[INVARIANT].string_value == "true",
         inputs=tuple((t.name, t.data_type, tuple(t.dims)) for t in config.input),
         outputs=tuple((t.name, t.data_type, tuple(t.dims)) for t in config.output),
     )
+
+
+def _check_fields(text: str, kind: Any, where: str) -> None:  # Any: see above
+    """ArgumentError names all unsupported fields; `text_format.Parse` names only the first one."""
+    unknown, known = dict[str, str](), dict[str, None]()
+    for path, word, names in _unknown_fields(text, kind):
+        near = get_close_matches(word, names, 1, 0.75)
+        name = path + word
+        unknown[name] = f"write {path + near[0]!r} for {name!r}" if near else f"remove {name!r}"
+        known |= dict.fromkeys(path + n for n in names)
+    if unknown:
+        got = f"unsupported field{'s' * (len(unknown) > 1)} {', '.join(map(repr, unknown))}"
+        do = ", ".join(unknown.values())
+        raise ArgumentError("AR304", where, got, f"fields among {', '.join(known)}", do)
+
+
+def _unknown_fields(text: str, kind: Any) -> Iterator[tuple[str, str, list[str]]]:  # Any: see above
+    """The path, the name, and the supported names of that message. A word is a field if a colon or a bracket
+    follows it."""
+    tokens = text_format.Tokenizer(text.splitlines())
+    messages, field = [("", kind)], ("", None)
+    while not tokens.AtEnd():
+        word, (path, kind) = tokens.token, messages[-1]
+        tokens.NextToken()
+        if word in ("{", "<"):
+            messages.append(field)
+        elif word in ("}", ">") and len(messages) > 1:
+            field = messages.pop()
+        elif word.isidentifier() and tokens.token in (":", "{", "<", "["):
+            fields = kind.fields_by_name if kind else {}
+            field = (f"{path}{word}.", fields[word].message_type if word in fields else None)
+            if kind and word not in fields:
+                yield path, word, list(fields)
 
 
 def _check(config: Any, where: str, name: str) -> None:  # Any: see above
@@ -76,12 +110,8 @@ def _check(config: Any, where: str, name: str) -> None:  # Any: see above
     too_large = [p for p in batching.preferred_batch_size if not 0 < p <= config.max_batch_size]
     rules = (
         (config.name not in ("", name), f"name {config.name!r}", f"the folder's, {name!r}"),
-        (config.backend not in BACKENDS, f"backend {config.backend!r}", "one of " + ", ".join(BACKENDS[1:])),
-        (
-            config.platform not in PLATFORMS,
-            f"platform {config.platform!r}",
-            "one of " + ", ".join(PLATFORMS[1:]),
-        ),
+        (config.backend not in BACKENDS, f"backend {config.backend!r}", " or ".join(BACKENDS[1:])),
+        (config.platform not in PLATFORMS, f"platform {config.platform!r}", " or ".join(PLATFORMS[1:])),
         (config.max_batch_size < 0, f"max_batch_size {config.max_batch_size}", "0 or more"),
         (bool(gpu), "KIND_GPU", "KIND_CPU or KIND_AUTO"),
         (count > MOST_INSTANCES, f"{count} instances", f"at most {MOST_INSTANCES}"),
