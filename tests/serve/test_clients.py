@@ -88,6 +88,20 @@ def test_inference_statistics_and_metrics(kind, serving, neg):
     assert 'nv_inference_exec_count{model="neg",version="1"} 3.0' in page
 
 
+@BOTH
+@pytest.mark.parametrize("fields", [{"max_queue_size": 9, "default_timeout_microseconds": 500000}, {}])
+def test_configuration_has_the_queue_policy_of_the_file(kind, fields, serving, repository):
+    policy = " ".join(f"{k}: {v}" for k, v in fields.items())
+    text = f"max_batch_size: 4 dynamic_batching {{ default_queue_policy {{ {policy} }} }}"
+    (repository / "neg" / "config.pbtxt").write_text(text)
+    with client(kind, serving("--repository", repository)) as c:
+        config = plain(c.get_model_config("neg"))
+    result = config.get("config", config)["dynamic_batching"].get("default_queue_policy", {})
+    if kind is http:
+        assert result == fields
+    assert {k: int(v) for k, v in result.items()} == fields
+
+
 def test_json_and_binary_agree_and_bodies_may_be_compressed(serving, neg):
     with client(http, serving(neg)) as c:
         for binary in (True, False):
