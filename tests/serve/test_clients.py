@@ -217,9 +217,27 @@ def test_unsupported_features_are_rejected_by_name(kind, serving, neg):
         shared.set_shared_memory("region", 12)
         with pytest.raises(Exception, match="shared_memory_region"):
             c.infer("neg", [shared])
-    if kind is http:
-        with client(kind, serving(neg)) as c, pytest.raises(Exception, match="not supported"):
-            c.register_system_shared_memory("a", "b", 8)
+
+
+@BOTH
+def test_shared_memory_and_settings_are_rejected_by_name(kind, serving, neg):
+    with client(kind, serving(neg)) as c:
+        calls = [
+            (lambda: c.register_system_shared_memory("a", "b", 8), "system shared memory"),
+            (lambda: c.get_system_shared_memory_status(), "system shared memory"),
+            (lambda: c.unregister_system_shared_memory(), "system shared memory"),
+            (lambda: c.register_cuda_shared_memory("a", b"bbbb", 0, 8), "CUDA shared memory"),
+            (lambda: c.get_cuda_shared_memory_status(), "CUDA shared memory"),
+            (lambda: c.unregister_cuda_shared_memory(), "CUDA shared memory"),
+            (lambda: c.get_trace_settings(), "trace settings"),
+            (lambda: c.update_trace_settings("neg", {"trace_level": "OFF"}), "trace settings"),
+            (lambda: c.get_log_settings(), "log settings"),
+            (lambda: c.update_log_settings({"log_info": False}), "log settings"),
+        ]
+        for call, feature in calls:
+            with pytest.raises(utils.InferenceServerException, match=f"{feature}.* not supported") as failure:
+                call()
+            assert failure.value.status() in ("501", "StatusCode.UNIMPLEMENTED")
 
 
 @BOTH
@@ -230,6 +248,8 @@ def test_a_token_is_required(kind, serving, neg):
         for headers in (None, {"authorization": "Bearer secre"}, {"authorization": "secret"}):
             with pytest.raises(Exception, match="wanted the"):
                 c.infer("neg", [input_of(kind)], headers=headers)
+            with pytest.raises(Exception, match="wanted the"):
+                c.get_log_settings(headers=headers)
         answer = c.infer("neg", [input_of(kind)], headers={"authorization": "Bearer secret"})
         np.testing.assert_array_equal(answer.as_numpy("y"), -X)
 

@@ -29,7 +29,7 @@ from anyrt.serve.logs import log
 from anyrt.serve.metrics import page
 from anyrt.serve.models import Model
 from anyrt.serve.page import home
-from anyrt.serve.refused import Limits, Reason, Refused
+from anyrt.serve.refused import SETTINGS, SHARED, Limits, Reason, Refused
 from anyrt.serve.service import Service, configuration, metadata, server_metadata, statistics
 from anyrt.serve.tracing import span
 
@@ -41,7 +41,12 @@ PATIENT: Final = 0.05  # seconds between checks whether a client still waits
 HOST: Final = re.compile(r"(?:https?://)?(\[[0-9a-f:]+\]|[^:/@]+)(?::\d+)?")  # of an origin or a Host header
 MODEL: Final = "/v2/models/{name}"
 VERSION: Final = MODEL + "/versions/{version}"
-REFUSED: Final = ("systemsharedmemory", "cudasharedmemory", "trace", "logging")
+REFUSED: Final = {
+    "/v2/systemsharedmemory": SHARED.format("system"),
+    "/v2/cudasharedmemory": SHARED.format("CUDA"),
+    **dict.fromkeys(("/v2/trace", MODEL + "/trace"), SETTINGS.format("trace")),
+    "/v2/logging": SETTINGS.format("log"),
+}
 Answer = Callable[[Service, Request], Awaitable[Response]]
 
 
@@ -77,7 +82,7 @@ def application(
         *(route(p + "/ready", _model_ready) for p in places),
         *(route(p + "/config", _config) for p in places),
         *(route(p + "/stats", _stats) for p in places),
-        *(route(f"/v2/{n}{{rest:path}}", _not_there, m) for n in REFUSED for m in ("GET", "POST")),
+        *(route(p + "{rest:path}", _refusal(t), m) for p, t in REFUSED.items() for m in ("GET", "POST")),
     ]
     middleware = [
         Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False),
@@ -230,9 +235,11 @@ async def _unload(service: Service, request: Request) -> Response:
     return Response()
 
 
-async def _not_there(service: Service, request: Request) -> Response:
-    named = request.url.path.split("/")[2][:40]
-    raise Refused(Reason.NOT_SUPPORTED, f"{named} is not supported")
+def _refusal(text: str) -> Answer:
+    async def answer(service: Service, request: Request) -> Response:
+        raise Refused(Reason.NOT_SUPPORTED, text)
+
+    return answer
 
 
 async def _infer(service: Service, request: Request) -> Response:

@@ -8,6 +8,10 @@ from typing import Final
 
 from anyrt.core.errors import AnyrtError
 
+# The responses to Triton's calls for these features, over HTTP and gRPC.
+SHARED: Final = "{} shared memory is not supported; send tensors as binary data"
+SETTINGS: Final = "{} settings are not supported; docs/serving.md has the options and variables of the server"
+
 
 class Reason(Enum):
     """The reason for rejecting a request: the HTTP status, and the name of the gRPC code."""

@@ -19,7 +19,7 @@ from anyrt.core.enums import DataType
 from anyrt.serve.inference import check_rows
 from anyrt.serve.messages import SERVICE, message_class, methods
 from anyrt.serve.models import Model
-from anyrt.serve.refused import Limits, Reason, Refused
+from anyrt.serve.refused import SETTINGS, SHARED, Limits, Reason, Refused
 from anyrt.serve.service import (
     Service,
     configuration,
@@ -46,6 +46,12 @@ CONTENTS: Final = {
 }
 STREAM: Final = "ModelStreamInfer"
 OPEN: Final = ("ServerLive", "ServerReady")
+REFUSED: Final = {
+    **{f"SystemSharedMemory{c}": SHARED.format("system") for c in ("Status", "Register", "Unregister")},
+    **{f"CudaSharedMemory{c}": SHARED.format("CUDA") for c in ("Status", "Register", "Unregister")},
+    "TraceSetting": SETTINGS.format("trace"),
+    "LogSettings": SETTINGS.format("log"),
+}
 TRACED: Final = ("ModelInfer", STREAM)
 
 
@@ -72,6 +78,7 @@ def rpc_server(service: Service, token: str | None) -> grpc.aio.Server:
         maximum_concurrent_rpcs=limits.connections,
     )
     handlers = {m.name: _handler(service, token, m) for m in methods()}
+    handlers |= {name: _refusal(token, text) for name, text in REFUSED.items()}
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
     return server
 
@@ -102,6 +109,14 @@ def _handler(
             await context.abort(grpc.StatusCode[refused.reason.code], refused.text)
 
     return grpc.unary_unary_rpc_method_handler(unary, None, writes)
+
+
+def _refusal(token: str | None, text: str) -> grpc.RpcMethodHandler[Any, Any]:  # Any: as above
+    async def unary(data: bytes, context: Context) -> bytes:
+        await _check_token(token, context)
+        await context.abort(grpc.StatusCode.UNIMPLEMENTED, text)
+
+    return grpc.unary_unary_rpc_method_handler(unary)
 
 
 def _read(reads: Callable[[bytes], Message], data: bytes) -> Proto:

@@ -159,10 +159,8 @@ def configuration(model: Model) -> Message:
     if settings.max_batch_size > 1:
         config.dynamic_batching.preferred_batch_size.extend(settings.preferred)
         config.dynamic_batching.max_queue_delay_microseconds = round(settings.delay_seconds * 1e6)
-    policy = (
-        config.dynamic_batching.default_queue_policy if settings.queue or settings.timeout_seconds else None
-    )
-    if policy:
+    if settings.queue or settings.timeout_seconds:
+        policy = config.dynamic_batching.default_queue_policy
         policy.max_queue_size = settings.queue or 0
         policy.default_timeout_microseconds = round((settings.timeout_seconds or 0) * 1e6)
     config.instance_group.add(name=model.name, count=settings.instances, kind=2)
