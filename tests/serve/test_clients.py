@@ -102,6 +102,19 @@ def test_configuration_has_the_queue_policy_of_the_file(kind, fields, serving, r
     assert {k: int(v) for k, v in result.items()} == fields
 
 
+@BOTH
+@pytest.mark.parametrize(
+    "policy", [{"all": {}}, {"latest": {"num_versions": 2}}, {"specific": {"versions": [2]}}]
+)
+def test_configuration_has_the_version_policy_of_the_file(kind, policy, serving, repository):
+    text = json.dumps({"version_policy": policy}).replace('"', "")
+    (repository / "neg" / "config.pbtxt").write_text(text[1:-1])
+    with client(kind, serving("--repository", repository)) as c:
+        config = plain(c.get_model_config("neg"))
+    result = config.get("config", config)["version_policy"]
+    assert result == policy or (kind is grpc and result == {"specific": {"versions": ["2"]}})
+
+
 def test_json_and_binary_agree_and_bodies_may_be_compressed(serving, neg):
     with client(http, serving(neg)) as c:
         for binary in (True, False):

@@ -209,7 +209,7 @@ def _numbers(value: object, key: str = "") -> object:
             return {k: _numbers(v, k) for k, v in value.items()}
         case list():
             return [_numbers(x, key) for x in value]
-        case str() if key == "dims" or key.endswith("_microseconds"):
+        case str() if key in ("dims", "versions") or key.endswith("_microseconds"):
             return int(value)
     return value
 

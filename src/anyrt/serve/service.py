@@ -163,6 +163,13 @@ def configuration(model: Model) -> Message:
         policy = config.dynamic_batching.default_queue_policy
         policy.max_queue_size = settings.queue or 0
         policy.default_timeout_microseconds = round((settings.timeout_seconds or 0) * 1e6)
+    match settings.versions:
+        case None:
+            config.version_policy.all.SetInParent()
+        case int():
+            config.version_policy.latest.num_versions = settings.versions
+        case versions:
+            config.version_policy.specific.versions.extend(versions)
     config.instance_group.add(name=model.name, count=settings.instances, kind=2)
     if settings.batch_invariant:
         config.parameters["batch_invariant"].string_value = "true"
