@@ -1,5 +1,6 @@
 """`anyrt batch` converts files to files, each once, in several processes."""
 
+import json
 import os
 import signal
 import subprocess
@@ -74,6 +75,19 @@ def test_files_that_do_not_fit_are_named_and_hinder_no_others(place, capsys):
         "3.npz",
         "a.npy.npz",
     ]
+
+
+def test_json_has_the_numbers_of_files_and_the_error_of_each_failed_one(place, capsys):
+    batch(place)
+    capsys.readouterr()
+    (place / "out/sub/2.npz").unlink()
+    (place / "in/bad.npz").write_bytes(b"no array")
+    assert batch(place, "--json") == 2
+    output = json.loads(capsys.readouterr().out)
+    assert (output["computed"], output["up_to_date"], output["files"]) == (1, 4, 6)
+    ((path, error),) = output["failed"].items()
+    assert path == str(place / "in/bad.npz")
+    assert "AR304" in error
 
 
 def test_images_are_scaled_and_laid_out(tmp_path):

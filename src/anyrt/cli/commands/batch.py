@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from anyrt.cli.command import Command
+from anyrt.cli.show import print_json
 from anyrt.core.errors import AnyrtError, ArgumentError, ResourceError
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def options(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> None:
-    """Compute the missing results; print their number. ArgumentError names files that failed."""
+    """Compute the missing results; print the numbers of files. ArgumentError names files that failed."""
     from rich.progress import Progress
 
     from anyrt.cli.batch.files import Pixels, pending, todo
@@ -60,15 +61,19 @@ def run(args: Namespace) -> None:
     work = list(pending(every))
     threads = args.threads or max(1, processors() // args.processes)
     predictor = Predictor(args.model, precision=args.precision, threads=threads, contexts=1)
-    failed: list[tuple[Work, str]] = []
-    with Progress(disable=not sys.stdout.isatty()) as bar:
+    failed: dict[str, str] = {}
+    with Progress(disable=args.json or not sys.stdout.isatty()) as bar:
         task = bar.add_task(args.model.name, total=len(every), completed=len(every) - len(work))
         for item, error in _results(predictor, work, args.processes):
-            failed += [(item, error)] if error else []
+            failed |= {str(item.source): error} if error else {}
             bar.advance(task)
-    print(f"{len(work) - len(failed)} of {len(every)} files computed, {len(every) - len(work)} up to date")
+    computed, done = len(work) - len(failed), len(every) - len(work)
+    if args.json:
+        print_json({"computed": computed, "up_to_date": done, "failed": failed, "files": len(every)})
+    else:
+        print(f"{computed} of {len(every)} files computed, {done} up to date")
     if failed:
-        failures = "; ".join(f"{w.source}: {error}" for w, error in failed[:SHOWN])
+        failures = "; ".join(f"{path}: {error}" for path, error in [*failed.items()][:SHOWN])
         raise ArgumentError("AR304", f"{len(failed)} files", failures, "files that match the model's inputs")
 
 
