@@ -163,6 +163,32 @@ def test_displays_have_the_name_of_the_model(model):
     assert anyrt.load(onnx.load(model)).engine.name == "doubles"
 
 
+@pytest.fixture
+def unnamed(model) -> str:
+    """A plan from a program that gives its network no name."""
+    builder = anyrt.Builder(anyrt.Logger())
+    network = builder.create_network(0)
+    assert anyrt.OnnxParser(network, anyrt.Logger()).parse_from_file(model)
+    Path("net.plan").write_bytes(builder.build_serialized_network(network, builder.create_builder_config()))
+    return "net.plan"
+
+
+@pytest.mark.parametrize("command", ["inspect", "explain"])
+def test_plans_without_a_name_have_that_of_their_file(command, unnamed, capsys):
+    assert "'net'" in out(capsys, command, unnamed).splitlines()[0]
+    assert json.loads(out(capsys, command, unnamed, "--json"))["name"] == "net"
+
+
+def test_exec_logs_the_name_of_the_file_of_a_plan(unnamed, capsys):
+    assert "loaded engine 'net'" in out(capsys, "exec", f"--loadEngine={unnamed}", "--skipInference")
+
+
+def test_predictors_have_the_name_of_their_file(model, unnamed):
+    assert anyrt.Predictor(model).metadata().name == "m"
+    assert anyrt.Predictor(onnx.load(model)).metadata().name == "doubles"
+    assert anyrt.Predictor(unnamed).metadata().name == "net"
+
+
 @pytest.mark.parametrize(
     "words", [["--input", "x=x.npy"], ["--input", "x.npz"], ["--input", "x=x.npz"], ["--input", "x.npy"]]
 )

@@ -7,6 +7,7 @@ def define(network):                 # or define(network, config), to add optimi
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from anyrt.api.building.builder import Builder
@@ -29,8 +30,9 @@ def plan_source(place: str) -> bytes | Path:
 
 
 def plan_file(source: bytes | Path) -> PlanFile:
-    """Read a plan."""
-    return read_plan(source, mixer=mixer) if isinstance(source, bytes) else map_plan(source, mixer=mixer)
+    """Read a plan, with its name for displays."""
+    file = read_plan(source, mixer=mixer) if isinstance(source, bytes) else map_plan(source, mixer=mixer)
+    return replace(file, plan=replace(file.plan, name=file.shown))
 
 
 def build_model(path: Path) -> bytes:

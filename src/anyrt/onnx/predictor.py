@@ -34,9 +34,9 @@ from anyrt.core.errors import ArgumentError
 from anyrt.core.flags import processors, strict
 from anyrt.onnx.parser import OnnxParser
 from anyrt.onnx.script import call_user, split_place
-from anyrt.onnx.session import Port, Session, plan_bytes, refused
+from anyrt.onnx.session import Port, Session, plan_bytes, refused, take_title
 from anyrt.plan.cache import cache_key, default_directory
-from anyrt.plan.file import MAGIC
+from anyrt.plan.file import MAGIC, display_name
 from anyrt.runtime.collective import Communicator
 from anyrt.runtime.direct import DirectCall
 from anyrt.runtime.memory import Policy
@@ -244,6 +244,7 @@ class Predictor(metaclass=Listed):
             good = parser.parse(model) if isinstance(model, bytes) else parser.parse_from_file(model)
             if not good:
                 raise refused(parser)
+            take_title(network)
         return builder.build_serialized_network(network, config)
 
     def _configure(self, builder: Builder, config: IBuilderConfig) -> None:
@@ -260,8 +261,8 @@ class Predictor(metaclass=Listed):
     def metadata(self) -> Metadata:
         """The names, types and shapes of inputs and outputs, and the profiles; opens the model."""
         opened = self._open()
-        s = opened.session
-        return Metadata(s.engine.name, s.inputs, s.outputs, opened.profiles)
+        s, path = opened.session, split_place(self._model)[0] if isinstance(self._model, str) else None
+        return Metadata(display_name(s.engine.name, path), s.inputs, s.outputs, opened.profiles)
 
     def stats(self) -> Stats:
         """The inferences, failures and seconds of this object in this process so far."""

@@ -115,10 +115,16 @@ def build(
     good = parser.parse(model, path) if isinstance(model, bytes) else parser.parse_from_file(str(model))
     if not good:
         raise refused(parser)
-    network.name = state_of(network).title or network.name
+    take_title(network)
     config = builder.create_builder_config()
     config.progress_monitor = monitor
     return builder.build_serialized_network(network, config)
+
+
+def take_title(network: INetworkDefinition) -> None:
+    """Name the network, and so its engine, after the parsed model."""
+    # The name of a file may have bytes that are not UTF-8.
+    network.name = state_of(network).title.encode(errors="replace").decode() or network.name
 
 
 def network_of(builder: Builder) -> INetworkDefinition:

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 MAGIC: Final = b"\x89AnyRT\r\n"
 FORMAT: Final = 5
+UNNAMED: Final = "Unnamed Network "
 SNIFFED: Final = 1 << 12  # bytes that identify another kind of file
 MAX_HEADER: Final = 256 << 20
 MAX_CONSTANTS: Final = 1 << 46  # bytes
@@ -62,7 +63,8 @@ class PlanFile:
     constants. `digest`: SHA-256 of the header, which has the checksums. `code`: the key of the plan's code:
     the same digest, without the parts that a refit changes. `in_place`: nobody writes to `weights` as long as
     they are held, so they need not be copied. `is_intact`: whether a mapped file is unchanged; None if
-    nothing is mapped. `mapped`: the file that was mapped here, which ends with `weights`.
+    nothing is mapped. `mapped`: the file that was mapped here, which ends with `weights`. `path`: of the
+    file, if the plan is from one.
     """
 
     plan: Plan
@@ -73,6 +75,17 @@ class PlanFile:
     in_place: bool = False
     is_intact: Callable[[], bool] | None = None
     mapped: MappedFile | None = None
+    path: Path | None = None
+
+    @property
+    def shown(self) -> str:
+        """The name for displays: that of the network, or of the file in place of TensorRT's default."""
+        return display_name(self.plan.name, self.path)
+
+
+def display_name(name: str, path: Path | None) -> str:
+    """`name`, or the name of the file if `name` is TensorRT's default for networks."""
+    return path.stem if path is not None and name.startswith(UNNAMED) else name
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +206,7 @@ def map_plan(path: Path, check_weights: bool = True, mixer: Callable[[], Mixer] 
         raise PlanError(
             "AR608", str(path), "a file that changed", "one at rest", "load it when it is complete"
         )
-    return replace(file, mapped=mapped)
+    return replace(file, mapped=mapped, path=path)
 
 
 def _checksum(preamble: bytes | memoryview, header: bytes | memoryview) -> bytes:

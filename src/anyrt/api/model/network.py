@@ -40,6 +40,7 @@ from anyrt.core.enums import DataType, NetworkDefinitionCreationFlag, Severity
 from anyrt.core.errors import ArgumentError, DTypeError, GraphError, ShapeError
 from anyrt.core.units import counted
 from anyrt.ops import BORDERS
+from anyrt.plan.file import UNNAMED
 
 if TYPE_CHECKING:
     from anyrt.api.building.builder import Builder
@@ -71,7 +72,7 @@ class INetworkDefinition(Reporting, Managed):
         self._channel = Channel(builder.logger, channel_of(builder))
         self._parts = 0
         is_strong = bool(flags & 1 << NetworkDefinitionCreationFlag.STRONGLY_TYPED)
-        name, expansion = f"Unnamed Network {next(_COUNT)}", Expansion({}, self._channel.fail)
+        name, expansion = f"{UNNAMED}{next(_COUNT)}", Expansion({}, self._channel.fail)
         self._state = NetworkState(self, self._channel, expansion, is_strong, name)
 
     @property

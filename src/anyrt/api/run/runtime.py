@@ -133,7 +133,7 @@ def opened(runtime: Runtime, file: PlanFile) -> ICudaEngine:
     host = partial(callers, registry=runtime.get_plugin_registry(), channel=channel)
     code = partial(obtain, device=device, target=loader.target, warn=warn, log=channel.log)
     engine = load(file, device, pool, code, host)
-    channel.log(Severity.INFO, f"loaded engine {file.plan.name!r}")
+    channel.log(Severity.INFO, f"loaded engine {file.shown!r}")
     return ICudaEngine(runtime, channel, engine, file.plan)
 
 

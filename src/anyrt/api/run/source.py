@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -53,13 +54,11 @@ def _read_path(path: Path, check_weights: bool) -> PlanFile:
     try:
         with open_regular(path, "plan") as file:
             if os.fstat(file.fileno()).st_size < MAP_BYTES:
-                return read_plan(file.read(), check_weights, mixer)
+                return replace(read_plan(file.read(), check_weights, mixer), path=path)
         return map_plan(path, check_weights, mixer)
     except OSError as error:
-        got = f"{path} ({error.strerror or error})"
-        raise ArgumentError(
-            "AR304", "deserialize_cuda_engine", got, "a readable file", "check the path"
-        ) from None
+        got, do = f"{path} ({error.strerror or error})", "check the path"
+        raise ArgumentError("AR304", "deserialize_cuda_engine", got, "a readable file", do) from None
 
 
 def _read_all(reader: IStreamReader | IStreamReaderV2) -> memoryview:

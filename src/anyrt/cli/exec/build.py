@@ -26,7 +26,7 @@ from anyrt.core.enums import (
 )
 from anyrt.core.errors import ArgumentError, PlanError
 from anyrt.onnx.parser import OnnxParser
-from anyrt.onnx.session import refused
+from anyrt.onnx.session import refused, take_title
 from anyrt.plan.disk import open_regular, write_atomically
 
 FLAGS = {
@@ -72,6 +72,7 @@ def plan_of(options: Given, logger: ILogger) -> IHostMemory:
     parser = OnnxParser(network, logger)
     if not parser.parse_from_file(options.text("onnx")):
         raise refused(parser)
+    take_title(network)
     config = builder.create_builder_config()
     _configure(options, config)
     set_formats(options, network)
