@@ -59,6 +59,32 @@ def test_import_asks_for_permission(exported_file, capsys, monkeypatch, folder):
     assert not (folder / "elsewhere").exists()
 
 
+def test_import_of_a_missing_file_does_not_describe_its_content(capsys, own_cache):
+    assert (
+        out(capsys, "cache", "import", "no.zip", status=2)
+        == "anyrt cache: no.zip: No such file or directory\n"
+    )
+
+
+def test_warm_fails_with_one_line_if_nothing_can_be_kept(plan, capsys, monkeypatch):
+    monkeypatch.setenv("ANYRT_CACHE_DIR", "/proc/none")
+    with pytest.raises(SystemExit, match="1"):
+        main(["cache", "warm", plan])
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.startswith(
+        "anyrt cache: nothing was compiled, since compiled code cannot be kept: [AR803]"
+    )
+    assert output.err.endswith("set ANYRT_CACHE_DIR to a writable directory\n")
+    assert output.err.count("\n") == 1
+
+
+def test_warm_succeeds_with_a_complete_cache_that_is_closed(plan, own_cache, capsys, monkeypatch):
+    out(capsys, "cache", "warm", plan)
+    monkeypatch.setattr(os, "access", lambda *args: False)
+    assert out(capsys, "cache", "warm", plan).startswith("compiled 0 networks, 1 network")
+
+
 def test_every_changed_byte_is_rejected(exported_file):
     good = exported_file.read_bytes()
     for at in (0, 9, 20, 60, len(good) // 2, len(good) - 1):

@@ -150,11 +150,17 @@ def prune(args: Namespace) -> None:
 
 
 def warm(args: Namespace) -> None:
-    """Compile the code of networks that the cache lacks."""
+    """Compile the code of networks that the cache lacks; status 1 if the cache cannot keep it."""
     from anyrt.backends import loader
-    from anyrt.compiler import exported
+    from anyrt.compiler import cached, exported
 
-    files = _plans(args.files)
+    files, store = _plans(args.files), KernelCache(default_directory(), lambda text: None)
+    problem = store.refusal()
+    if problem is not None and not all(
+        store.get_bytes(cached.plan_key(loader.device(), f.code)) for f in files
+    ):
+        _warn(f"nothing was compiled, since compiled code cannot be kept: {problem}")
+        raise SystemExit(1)
     compiled = exported.warm(files, loader.device(), loader.target, _warn)
     was = counted(len(files) - compiled, "network")
     text = f"compiled {counted(compiled, 'network')}, {was} compiled before; in {default_directory()}"
@@ -182,13 +188,11 @@ def import_(args: Namespace) -> None:
     from anyrt.plan.disk import open_regular
 
     source, device = Path(args.files[0]), loader.device()
-    if not args.allow_native_code:
-        got, do = (
-            f"{source}, which holds native code",
-            "add --allow-native-code if you trust who wrote it (SECURITY.md)",
-        )
-        raise ArgumentError("AR304", "cache import", got, "permission to run native code", do)
     with open_regular(source, str(source)) as file:
+        if not args.allow_native_code:
+            got = f"{source}, which holds native code"
+            do = "add --allow-native-code if you trust who wrote it (SECURITY.md)"
+            raise ArgumentError("AR304", "cache import", got, "permission to run native code", do)
         code = exported.read(file.read(MAX_IMPORT))
     if exported.is_of_another_machine(code.maker, device):
         _warn("the code was compiled for a machine with other caches or numbers of cores; it runs here")
