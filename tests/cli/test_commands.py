@@ -79,6 +79,14 @@ def test_info_names_versions_and_backends(capsys):
     assert {"anyrt", "python", "processor", "threads", "cache", "backend"} <= set(rows)
 
 
+def test_info_has_the_machine_as_an_object_that_a_file_can_hold(capsys, monkeypatch):
+    machine = json.loads(printed(capsys, "info", "--json"))["machine"]
+    machine["l2_bytes"] = 1 << 20
+    Path("machine.json").write_text(json.dumps(machine))
+    monkeypatch.setenv("ANYRT_MACHINE", "machine.json")
+    assert json.loads(printed(capsys, "info", "--json"))["machine"] == machine
+
+
 def test_cache_shows_and_clears_what_the_cache_keeps(capsys, own_cache):
     compiled = Compiled(Program((), 0, 0, 0, 0, (), (("run", 0),)), b"code")
     KernelCache(default_directory(), print).put("a" * 64, compiled)

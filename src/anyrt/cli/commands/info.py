@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from argparse import ArgumentParser, Namespace
+from dataclasses import asdict
 from importlib.metadata import version
 
 import anyrt
@@ -24,11 +25,12 @@ def options(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> None:
     """Print versions, processor, threads, cache and backends."""
     flags = read_flags()
-    rows = [*_versions(), *_processor(flags, args.json), ("threads", _threads(flags)), ("cache", _cache())]
+    processor, machine = _processor(flags)
+    rows = [*_versions(), *processor, ("threads", _threads(flags)), ("cache", _cache()), *_backends()]
     if args.json:
-        print_json(dict([*rows, *_backends()]))
+        print_json({**dict(rows), "machine": asdict(machine)})
     else:
-        print_table(("what", "value"), [*rows, *_backends()])
+        print_table(("what", "value"), rows)
     report_unusable()
 
 
@@ -41,14 +43,14 @@ def _versions() -> list[tuple[str, str]]:
     ]
 
 
-def _processor(flags: Flags, whole: bool) -> list[tuple[str, str]]:
+def _processor(flags: Flags) -> tuple[list[tuple[str, str]], Machine]:
     from anyrt.backends import loader
 
     target = loader.target()
     forced = ", set by ANYRT_CPU" if flags.cpu else ""
     facts = ((what, f"{is_}{forced if what == 'feature level' else ''}") for what, is_ in target.facts)
     machine = target.limited(this_machine(flags))
-    return [*facts, ("machine", str(machine) if whole else _caches(machine))]
+    return [*facts, ("machine", _caches(machine))], machine
 
 
 def _caches(machine: Machine) -> str:
