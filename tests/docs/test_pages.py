@@ -11,6 +11,8 @@ from pathlib import Path
 import onnx
 import pytest
 
+from anyrt.cli.command import all_commands
+
 ROOT = Path(__file__).resolve().parents[2]
 HOURS = ["first_hour_tensorrt", "first_hour_onnx", "first_hour_platform"]
 PAGES = ["differences", "migrating", "tuning", "deploying", *HOURS]
@@ -70,3 +72,9 @@ def test_commands_of_the_dockerfile_run(folder):
     assert [run(line, folder).returncode for line in own] == [0, 0, 0]
     assert (folder / "model.plan").exists()
     assert list((folder / "cache").glob("*.kernel"))
+
+
+@pytest.mark.static
+def test_page_of_commands_lists_each_command():
+    listed = re.findall(r"^\| `anyrt (\w+)", (ROOT / "docs/commands.md").read_text(), re.M)
+    assert sorted(set(listed)) == list(all_commands())
