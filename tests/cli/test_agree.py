@@ -260,6 +260,7 @@ def archive(name: str) -> bytes:
         (b"", "an empty file", "fetch"),
         (b"ftrt\0\0", "an engine of TensorRT", "build it again"),
         (b"\x80\x04\x95", "a pickle of Python", "torch.onnx.export"),
+        ("no model, größer\n".encode(), "text", "pass the file itself"),
     ],
 )
 @pytest.mark.parametrize("command", ["check", "compare", "run", "inspect", "explain"])

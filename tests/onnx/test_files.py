@@ -90,6 +90,22 @@ def test_a_model_that_is_no_file_is_rejected(odd):
     assert len(problem) < 1000
 
 
+@pytest.mark.parametrize("size", [20, 60, -1])
+def test_a_truncated_model_is_described_as_one(tmp_path, size):
+    path = tmp_path / "m.onnx"
+    path.write_bytes(model("w").SerializeToString()[:size])
+    (problem,) = problems(path)
+    assert "got a truncated ONNX file: " in problem
+    assert "copy or download the file again" in problem
+
+
+@pytest.mark.parametrize("text", ["hello\n", "größer: 1\r\n" * 1000])
+def test_text_is_described_as_text(tmp_path, text):
+    path = tmp_path / "m.onnx"
+    path.write_bytes(text.encode())
+    assert "got text, wanted an ONNX model" in problems(path)[0]
+
+
 def test_a_plan_that_is_no_file_is_rejected_with_a_code(odd):
     path, message = odd
     with pytest.raises(AnyrtError, match=message) as error:

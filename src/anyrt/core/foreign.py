@@ -3,12 +3,15 @@ a model.
 
 >>> seems(b"PK\\x03\\x04 archive/data.pkl").do
 'torch.onnx.export(model, inputs, "model.onnx") writes a model'
->>> seems(b"plain") is None
+>>> seems(b"plain").what
+'text'
+>>> seems(b"\\x08\\x0a") is None
 True
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -22,6 +25,8 @@ class Foreign:
     do: str
 
 
+# UTF-8 without control characters; the last character may be cut.
+_LINES: Final = re.compile(rb"(?:[\t\n\r\f -~]|[\xc2-\xf4][\x80-\xbf]{1,3})+[\xc2-\xf4]?")
 _TORCH: Final = 'torch.onnx.export(model, inputs, "model.onnx") writes a model'
 _KERAS: Final = "python -m tf2onnx.convert writes a model"
 _AGAIN: Final = "fetch the file itself"
@@ -81,4 +86,4 @@ def _text(start: bytes) -> Foreign | None:
         return Foreign("JSON", "give the model")
     if head.startswith((b"import ", b"from ", b"def ", b'"""', b"#!")):
         return Foreign("a program", "name a script of Python FILE.py or FILE.py:FUNCTION")
-    return None
+    return Foreign("text", "pass the file itself, or its bytes") if _LINES.fullmatch(start) else None

@@ -19,6 +19,7 @@ OWN: Final = f"\0{secrets.token_hex(8)}"
 LARGE = 4096  # bytes; smaller weights are copied with the rest
 DEEPEST = 64  # nested messages; no real model nests graphs so deeply
 RAW_DATA = 9
+IR_VERSION = 1 << 3  # the first byte of a model: field 1, a number
 # The fields of a message that may contain weights, and the message type of each.
 INSIDE: dict[str, dict[int, str]] = {
     "model": {7: "graph", 25: "function"},
@@ -80,7 +81,7 @@ def _skip(data: memoryview, at: int, end: int, wire: int) -> tuple[int, int]:
     else:
         raise damaged(f"a field of wire type {wire}")
     if size > end - at:
-        raise damaged("a field that is longer than the file")
+        raise _cut(data, end, "a field that is longer than the file")
     return at + size, size
 
 
@@ -89,7 +90,7 @@ def _varint(data: memoryview, at: int, end: int) -> tuple[int, int]:
     value = 0
     for shift in range(0, 70, 7):
         if at >= end:
-            raise damaged("bytes that end in the middle of a number")
+            raise _cut(data, end, "bytes that end in the middle of a number")
         byte = data[at]
         at += 1
         value |= (byte & 127) << shift
@@ -121,6 +122,14 @@ def _external(offset: int, size: int) -> bytes:
     entries = {b"location": OWN.encode(), b"offset": b"%d" % offset, b"length": b"%d" % size}
     data = b"".join(_text(13, _text(1, key) + _text(2, value)) for key, value in entries.items())
     return data + _number(14 << 3) + _number(1)
+
+
+def _cut(data: memoryview, end: int, got: str) -> GraphError:
+    """The error for bytes that end too early: those of a truncated model begin with its version."""
+    if end < len(data) or data[0] != IR_VERSION:
+        return damaged(got)
+    do = "copy or download the file again"
+    return GraphError("AR416", "the model", f"a truncated ONNX file: {got}", "a complete ONNX model", do)
 
 
 def damaged(got: str) -> GraphError:
