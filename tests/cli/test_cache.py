@@ -66,10 +66,11 @@ def test_import_of_a_missing_file_does_not_describe_its_content(capsys, own_cach
     )
 
 
-def test_warm_fails_with_one_line_if_nothing_can_be_kept(plan, capsys, monkeypatch):
+@pytest.mark.parametrize("network", ["net.plan", "net.py"])
+def test_warm_fails_with_one_line_if_nothing_can_be_kept(network, plan, capsys, monkeypatch):
     monkeypatch.setenv("ANYRT_CACHE_DIR", "/proc/none")
     with pytest.raises(SystemExit, match="1"):
-        main(["cache", "warm", plan])
+        main(["cache", "warm", network])
     output = capsys.readouterr()
     assert output.out == ""
     assert output.err.startswith(

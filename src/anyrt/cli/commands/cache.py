@@ -154,11 +154,12 @@ def warm(args: Namespace) -> None:
     from anyrt.backends import loader
     from anyrt.compiler import cached, exported
 
-    files, store = _plans(args.files), KernelCache(default_directory(), lambda text: None)
+    store = KernelCache(default_directory(), lambda text: None)
     problem = store.refusal()
-    if problem is not None and not all(
-        store.get_bytes(cached.plan_key(loader.device(), f.code)) for f in files
-    ):
+    # Plans are not built for a cache that neither has nor takes code.
+    files = _plans(args.files) if problem is None or entries(store.directory) else []
+    keys = [cached.plan_key(loader.device(), file.code) for file in files]
+    if problem is not None and not (keys and all(map(store.get_bytes, keys))):
         _warn(f"nothing was compiled, since compiled code cannot be kept: {problem}")
         raise SystemExit(1)
     compiled = exported.warm(files, loader.device(), loader.target, _warn)
