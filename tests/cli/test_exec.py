@@ -366,3 +366,9 @@ def test_percentiles_are_nearest_ranks():
 def test_throughput_is_runs_by_wall_time():
     runs = [Run(i * 10.0, i * 10.0 + 1, i * 10.0 + 10) for i in range(100)]
     assert "Throughput: 100 qps" in summary(runs, [99])
+
+
+@pytest.mark.parametrize("words", [("--onnx=nofile.onnx",), ("--loadEngine=nofile.plan",), ("--nofile",)])
+def test_an_error_is_logged_once(words, capsys):
+    assert execute(words, "anyrt exec") == 1
+    assert capsys.readouterr().err.count("nofile") == 1

@@ -431,7 +431,7 @@ def test_plugins_to_serialize_is_stored_and_the_log_says_that_plans_have_none(lo
         config = builder.create_builder_config()
         config.plugins_to_serialize = ["libmine.so"]
         assert config.plugins_to_serialize == ["libmine.so"]
-    assert [line for line in log.lines if "no library into a plan" in line] == log.lines[:1]
+    assert [line for line in log.lines if "plugins_to_serialize has no effect" in line] == log.lines[:1]
 
 
 def test_a_registry_has_no_parents(registry):

@@ -54,9 +54,11 @@ class Lines(ILogger):
     def __init__(self, verbose: bool) -> None:
         ILogger.__init__(self)
         self._least = Severity.VERBOSE if verbose else Severity.INFO
+        self._last = ""
 
     def log(self, severity: Severity, msg: str) -> None:
         """One line, on stderr from errors on."""
+        self._last = msg
         if severity <= self._least:
             self.say(f"[TRT] {msg}", severity)
 
@@ -66,6 +68,11 @@ class Lines(ILogger):
             stamp = time.strftime("%m/%d/%Y-%H:%M:%S")
             where = sys.stderr if severity <= Severity.ERROR else sys.stdout
             print(f"[{stamp}] [{LETTERS[severity]}] {text}", file=where, flush=True)
+
+    def fail(self, error: AnyrtError) -> None:
+        """Print an error, unless the library logged it in its last line."""
+        if str(error) != self._last:
+            self.say(str(error), Severity.ERROR)
 
 
 def execute(words: Sequence[str], program: str) -> int:
@@ -92,7 +99,7 @@ def _attempt(words: Sequence[str], lines: Lines) -> Results | None:
         with strict(), loaded(libraries(options)):
             return _execute(options, lines)
     except AnyrtError as error:
-        lines.say(str(error), Severity.ERROR)
+        lines.fail(error)
     except OSError as error:
         lines.say(f"{error.filename}: {error.strerror}" if error.filename else str(error), Severity.ERROR)
     return None
