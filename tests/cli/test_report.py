@@ -100,6 +100,26 @@ def test_times_bytes_and_errors_are_of_the_network(model):
     )
 
 
+@pytest.mark.parametrize("network", ["m.onnx", "net.py:long"])
+def test_each_kernel_has_the_assembly_that_explain_prints(network, model, capsys):
+    main(["report", network, "-o", "report.html"])
+    capsys.readouterr()
+    main(["explain", network, "--stage", "asm"])
+    text = capsys.readouterr().out
+    kernels = {k["name"]: k["assembly"] for k in facts(Path("report.html").read_text())["kernels"]}
+    assert [name for name, code in kernels.items() if ".size\t" not in code or code not in text] == []
+
+
+def test_long_assembly_is_cut_and_kernels_beyond_the_budget_say_so(model, monkeypatch):
+    monkeypatch.setattr("anyrt.cli.report.facts.TEXT", 100)
+    monkeypatch.setattr("anyrt.cli.report.facts.BUDGET", 100)
+    main(["report", model, "-o", "report.html"])
+    first, *rest = (k["assembly"] for k in facts(Path("report.html").read_text())["kernels"])
+    assert re.search(r"… \d+ characters more; `anyrt explain` prints all with --stage$", first)
+    assert rest
+    assert all(text.startswith("omitted: the texts of other kernels exceed ") for text in rest)
+
+
 def test_memory_over_time_is_what_is_alive(folder):
     main(["report", "net.py:long", "-o", "report.html"])
     information = facts(Path("report.html").read_text())["memory"]

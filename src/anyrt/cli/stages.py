@@ -98,10 +98,11 @@ class Stages:
         text = native.text(self.lowered, self.target)
         if self.node is None:
             return self.target.assembly(text)
-        called, shared = ([f'"?{re.escape(llvm.quoted(x))}"?' for x in names] for names in self._names())
-        patterns = [rf"^{label}:.*?^\t\.size\t{label},[^\n]*$" for label in called]
-        patterns += [rf"^{label} = [^\n]*$" for label in shared]
-        return _matches(self.target.assembly(text), patterns)
+        called, shared = ([llvm.quoted(x) for x in names] for names in self._names())
+        assembly = self.target.assembly(text)
+        codes = assembly_of(assembly)
+        aliases = _matches(assembly, [rf'^"?{re.escape(name)}"? = [^\n]*$' for name in shared])
+        return "".join(f"{codes[name]}\n\n" for name in called if name in codes) + aliases
 
     def _versions(self) -> Iterator[tuple[str, Schedule, list[Launch]]]:
         """Each version with its heading, if there are several, and the kernels of the node."""
@@ -121,6 +122,12 @@ class Stages:
         calls = [x.call for _, _, launches in self._versions() for x in launches]
         functions = dict.fromkeys(c.kernel.name for c in calls)
         return [*functions], [c.name for c in calls if c.name not in functions]
+
+
+def assembly_of(assembly: str) -> dict[str, str]:
+    """The assembly of each function, by its name as `llvm.quoted` returns it."""
+    codes = re.finditer(r"^\t\.type\t(.+),[@%]function\n(\1:[\s\S]*?^\t\.size\t\1,.*$)", assembly, re.M)
+    return {re.sub(r'^"(.*)"$', r"\1", code[1]): code[2] for code in codes}
 
 
 def _matches(text: str, patterns: Iterable[str]) -> str:

@@ -6,7 +6,6 @@ process: a kernel whose share of the limit is above 1 was served by a nearer cac
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -20,8 +19,8 @@ from anyrt.backends import loader
 from anyrt.cli.draw.picture import Picture, picture_of
 from anyrt.cli.draw.times import kernel_milliseconds
 from anyrt.cli.script import plan_file
+from anyrt.cli.stages import assembly_of
 from anyrt.codegen import llvm
-from anyrt.codegen.llvmtext import symbol
 from anyrt.compiler import native
 from anyrt.compiler.driver import lower_plan, plan_sizes
 from anyrt.compiler.report import build_report
@@ -48,6 +47,10 @@ RUNS: Final = 50  # inferences in the histogram
 SECONDS: Final = 5.0  # their total time
 TEXT: Final = 6000  # characters of a kernel's text, and of its assembly
 BUDGET: Final = 4 << 20  # characters of all of these together
+OMITTED: Final = (
+    f"omitted: the texts of other kernels exceed {BUDGET >> 20} MiB; `anyrt explain` prints them with --stage"
+)
+NO_CODE: Final = "omitted: this processor's assembly has no function for the kernel"
 FAR, NEAR = 64 << 20, 128 << 10  # bytes that are copied to measure memory, and caches near a core
 MATRIX: Final = 384
 REPEATS: Final = 30  # short, so that one of them is undisturbed
@@ -155,30 +158,27 @@ def _work(value: Value, sizes: Sizes) -> int:
 
 
 def _texts(built: Built) -> dict[str, dict[str, Json]]:
-    """The loops of each kernel, and its assembly; as many as the budget allows, the first kernels first."""
-    target, texts, spent = _target(), dict[str, dict[str, Json]](), 0
-    assembly = target.assembly(native.text(built.lowered, target))
+    """The steps, loops and assembly of each kernel; of kernels beyond the budget, the reason for none."""
+    target, texts, spent = loader.target(), dict[str, dict[str, Json]](), 0
+    codes = assembly_of(target.assembly(native.text(built.lowered, target)))
     parts = ((part, launch) for part in built.schedule.nested for launch in part.launches)
     for part, launch in parts:
         if spent > BUDGET:
-            break
-        label = f'"?{re.escape(llvm.quoted(symbol(launch.call.kernel.name)))}"?'
-        code = re.search(rf"^{label}:.*?^\t\.size\t{label},[^\n]*$", assembly, re.M | re.S)
+            texts[launch.name] = dict.fromkeys(("steps", "loops", "assembly"), OMITTED)
+            continue
         done = (t.step for t in part.trace(launch) if isinstance(t.result, Kernel))
-        text, asm = print_kernels([launch.kernel]), code[0] if code else ""
+        text, asm = print_kernels([launch.kernel]), codes.get(llvm.quoted(launch.call.kernel.name), NO_CODE)
         texts[launch.name] = {"steps": "\n".join(done), "loops": _cut(text), "assembly": _cut(asm)}
         spent += min(len(text), TEXT) + min(len(asm), TEXT)
     return texts
 
 
-def _target() -> native.Target:
-    from anyrt.backends import loader
-
-    return loader.target()
-
-
 def _cut(text: str) -> str:
-    return text if len(text) <= TEXT else f"{text[:TEXT]}\n… {len(text) - TEXT} characters more"
+    return (
+        text
+        if len(text) <= TEXT
+        else f"{text[:TEXT]}\n… {len(text) - TEXT} characters more; `anyrt explain` prints all with --stage"
+    )
 
 
 def layers(built: Built, rows: Sequence[Json]) -> list[Json]:
