@@ -231,6 +231,28 @@ def test_guessed_sizes_are_reported_in_one_warning(model, capsys):
     assert (output.err, "(7, 3)" in output.out) == ("", True)
 
 
+@pytest.mark.parametrize("words", [("report", "-o", "m.html"), ("draw", "-o", "m.svg"), ("explain",)])
+def test_pages_and_drawings_have_the_sizes_of_run_and_report_them_once(words, model, capsys):
+    command, *more = words
+    assert main([command, model, *more]) == 0
+    output = capsys.readouterr()
+    warning = "sizes of dynamic dimensions are guessed: x:2x3"
+    assert output.err == f"anyrt {command}: warning: {warning}\n"
+    assert (warning if more else "at x (2, 3)") in (Path(more[1]).read_text() if more else output.out)
+
+
+def test_guesses_that_a_network_rejects_become_the_optimum_of_the_builder(folder, capsys):
+    Path("rows.py").write_text(
+        "import numpy as np\nimport anyrt as trt\n\n\ndef define(network):\n"
+        "    x = network.add_input('x', trt.float32, (-1, 3))\n"
+        "    ones = network.add_constant((4, 3), np.ones((4, 3), np.float32)).get_output(0)\n"
+        "    total = network.add_elementwise(x, ones, trt.ElementWiseOperation.SUM)\n"
+        "    network.mark_output(total.get_output(0))\n"
+    )
+    assert main(["report", "rows.py", "-o", "rows.html"]) == 0
+    assert capsys.readouterr().err.endswith("are guessed: x:1x3\n")
+
+
 def test_exec_reports_guessed_sizes_once_and_bounds_its_trace(model, capsys):
     assert (
         main(["exec", f"--onnx={model}", "--iterations=2000", "--duration=0", "--warmUp=0", "--avgRuns=1"])

@@ -8,14 +8,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from anyrt.compiler.driver import plan_sizes
+from anyrt.compiler.request import Point
+from anyrt.core.counts import at_most, counts
+from anyrt.core.dimvalues import evaluate
+from anyrt.core.errors import AnyrtError
+from anyrt.plan.plan import Binding, Plan
+from anyrt.runtime.shapes import Shape, check_requirement
+
+if TYPE_CHECKING:
+    from anyrt.onnx.reference import Compared
 
 # For a first axis, for height and width, for other axes: one per round, for tests of several shapes.
 SIZES: Final = ((2, 64, 5), (3, 96, 8), (1, 1, 1))
 ONES: Final = 2  # the round in which all sizes are 1
 ROUNDS: Final = 2  # rounds that are tried
+OPEN: Final = (1 << 31) - 1  # the greatest size of a dimension that no profile limits
 IMAGE: Final = 4  # axes of an image, of which the last two are height and width
 
 
@@ -42,9 +55,57 @@ class Guess:
         size = first if axis == 0 else image if rank == IMAGE and axis >= IMAGE - 2 else other
         return self._named.setdefault(name, size) if name else size
 
-    def text(self, option: str = "--shapes") -> str:
+    def text(self, option: str = "--shapes=") -> str:
         """The warning; "" if nothing was guessed."""
         if not self.guessed:
             return ""
         shapes = ",".join(f"{name}:{'x'.join(map(str, shape))}" for name, shape in self.guessed.items())
-        return f"sizes of dynamic dimensions are guessed: {option}={shapes}"
+        return f"sizes of dynamic dimensions are guessed: {option}{shapes}"
+
+    def warn(self, command: str, option: str = "--shapes=") -> None:
+        """Print the warning on stderr, if anything was guessed."""
+        from anyrt.cli.main import complain
+
+        if self.guessed:
+            complain(f"anyrt {command}: warning: {self.text(option)}")
+
+    def of_model(
+        self, model: Compared, shapes: Mapping[str, Shape] = MappingProxyType({})
+    ) -> dict[str, Shape]:
+        """The shapes of the inputs of a model: those in `shapes`, otherwise guesses."""
+        return {
+            n: shapes.get(n) or self.shape(n, s.sizes, [s.names.get(i, "") for i in range(len(s.sizes))])
+            for n, s in model.signatures().items()
+        }
+
+    def of_input(self, plan: Plan, binding: Binding) -> tuple[int, ...]:
+        """The optimum of the first profile, otherwise a guess."""
+        ranges = plan.profiles[0] if plan.profiles else ()
+        profile = {r.tensor: r.opt for r in ranges if not r.is_values and max(r.max, default=0) < OPEN}
+        sizes = [d if isinstance(d, int) else -1 for d in binding.shape]
+        if binding.name in profile and all(
+            a in (-1, b) for a, b in zip(sizes, profile[binding.name], strict=True)
+        ):
+            return profile[binding.name]
+        return self.shape(binding.name, sizes, binding.dim_names)
+
+    def of_plan(self, plan: Plan) -> dict[str, int]:
+        """The value of each symbol: the optimum of the first profile, otherwise a guess; if guesses do not
+        meet the requirements of the plan, the optimum of the builder."""
+        optimum = plan_sizes(plan, Point.OPT)
+        shapes = {b.name: self.of_input(plan, b) for b in plan.bindings if b.is_input}
+        sizes = {s.name: optimum[s.name] for s in plan.symbols if s.most is None}
+        sizes |= {
+            s.name: shapes[s.tensor][s.axis] for s in plan.symbols if s.name in sizes and not s.is_value
+        }
+        try:
+            for r in plan.requirements:
+                if not counts(r.left) | counts(r.right):
+                    check_requirement(r, sizes, plan)
+            sizes = at_most(sizes, (s.sym for s in plan.symbols))
+        except AnyrtError:
+            sizes = optimum
+        for b in plan.bindings:
+            if b.name in self.guessed:
+                self.guessed[b.name] = tuple(evaluate(d, sizes) for d in b.shape)
+        return sizes

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from shlex import quote
 from typing import Final
 
+from anyrt.cli.guess import Guess
 from anyrt.cli.show import print_heading, print_table, print_text
 from anyrt.cli.stages import Stages, named_like
 from anyrt.compiler.cached import build_seconds
-from anyrt.compiler.driver import plan_sizes
 from anyrt.compiler.report import build_report
-from anyrt.compiler.request import Point
 from anyrt.core.dimtext import print_dim
 from anyrt.core.dtype import short_name
 from anyrt.core.units import byte_count, counted
@@ -58,8 +57,10 @@ class Page:
 
     def _report(self) -> Report:
         """The report for the selected processor, which may differ from that of the build."""
-        at, sizes = parse_report(self.plan.report).at, Sizes(plan_sizes(self.plan, Point.OPT))
-        return build_report(self.stages.lowered, sizes, at)
+        guess, at = Guess(), parse_report(self.plan.report).at
+        sizes = Sizes(guess.of_plan(self.plan))
+        guess.warn("explain", "")
+        return build_report(self.stages.lowered, sizes, [f"{n} {s}" for n, s in guess.guessed.items()] or at)
 
     def _print_network(self, report: Report) -> None:
         print_heading("layers")

@@ -140,7 +140,7 @@ class Resolver:
             _check_consistent(binding, shape, sizes)
         for requirement in self.plan.requirements:
             if all(s.name in open_sizes for x in (requirement.left, requirement.right) for s in counts(x)):
-                _check(requirement, sizes, self.plan)
+                check_requirement(requirement, sizes, self.plan)
         known = {s.name: sizes[s.name] for s in self.plan.symbols if s.most is None or s.name in open_sizes}
         every = tuple(_shape(b, known) for b in self.plan.bindings)
         volumes = [value_of(n, sizes) for n in self._most]
@@ -196,7 +196,8 @@ def _check_consistent(binding: Binding, shape: Shape, sizes: Mapping[str, int]) 
         )
 
 
-def _check(requirement: Requirement, sizes: Mapping[str, int], plan: Plan) -> None:
+def check_requirement(requirement: Requirement, sizes: Mapping[str, int], plan: Plan) -> None:
+    """Raise an error if the sizes do not meet a requirement of the plan."""
     a, b = value_of(requirement.left, sizes), value_of(requirement.right, sizes)
     match requirement.relation:
         case Relation.EQ:

@@ -105,25 +105,18 @@ def _feeds(args: Namespace, model: Compared, session: Callable[[Feeds], object])
         return
     for number in range(ROUNDS):
         guess = Guess(number)
-        feeds = model.inputs(_guessed(model, guess), args.seed)
+        feeds = model.inputs(guess.of_model(model), args.seed)
         try:
             session(feeds)
         except AnyrtError as error:
             complain(
                 f"anyrt compare: warning: {guess.text()}; these shapes are rejected: {error}; using 1 for all"
             )
-            feeds = model.inputs(_guessed(model, Guess(ONES)), args.seed)
+            feeds = model.inputs(Guess(ONES).of_model(model), args.seed)
             number = ROUNDS
         yield feeds
         if not guess.guessed or number == ROUNDS:
             return
-
-
-def _guessed(model: Compared, guess: Guess) -> dict[str, tuple[int, ...]]:
-    signatures = model.signatures().items()
-    return {
-        n: guess.shape(n, s.sizes, [s.names.get(i, "") for i in range(len(s.sizes))]) for n, s in signatures
-    }
 
 
 def _trial(

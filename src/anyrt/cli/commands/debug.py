@@ -111,17 +111,12 @@ def _feeds(args: Namespace) -> dict[str, Array]:
     from anyrt.cli.exec.flags import Given
     from anyrt.cli.exec.shapes import shapes
     from anyrt.cli.guess import Guess
-    from anyrt.cli.main import complain
     from anyrt.onnx.reference import load_model
 
     model, guess = load_model(args.model, False), Guess()
     requested = shapes(Given({"shapes": args.shapes}).pairs("shapes"), "--shapes")
-    sizes = {
-        n: requested.get(n) or guess.shape(n, s.sizes, [s.names.get(i, "") for i in range(len(s.sizes))])
-        for n, s in model.signatures().items()
-    }
-    if guess.guessed:
-        complain(f"anyrt debug: warning: {guess.text()}")
+    sizes = guess.of_model(model, requested)
+    guess.warn("debug")
     return dict(model.inputs(sizes, args.seed))
 
 

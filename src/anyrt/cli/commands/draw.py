@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from anyrt.cli.draw.picture import Picture
 
 FORMATS: Final = (".svg", ".html")
+OPTIMUM: Final = "sizes at the optimum of the first profile"
 NAMES: Final = 4  # omitted layers
 
 
@@ -60,24 +61,16 @@ def run(args: Namespace) -> None:
 
 def drawn(network: str, profile: bool) -> tuple[Picture, list[str], list[float] | None]:
     """The picture, its notes, and the time of each kernel."""
-    from anyrt.backends import loader
-    from anyrt.cli.draw.picture import picture_of
-    from anyrt.cli.draw.times import RUNS, kernel_milliseconds
-    from anyrt.cli.script import plan_file, plan_source
-    from anyrt.compiler.driver import lower_plan, plan_sizes
-    from anyrt.compiler.request import Point
-    from anyrt.schedule.versions import serving, versions
+    from anyrt.cli.draw.times import RUNS
+    from anyrt.cli.report.facts import Built
+    from anyrt.cli.script import plan_source
 
-    plan = plan_source(network)
-    file = plan_file(plan)
-    lowered, sizes = lower_plan(file, loader.target()), plan_sizes(file.plan, Point.OPT)
-    variants = versions(lowered.graph)
-    number = serving((v.guard for v in variants), sizes)
-    schedule = lowered.schedules[number]
-    picture = picture_of(file.plan, variants[number].graph, schedule, sizes)
-    notes, times = list(_notes(picture, bool(sizes))), None
+    built, times = Built.of(plan_source(network)), None
+    built.guess.warn("draw", "")
+    picture, guessed = built.picture, built.guess.text("")
+    notes = list(_notes(picture, guessed or (OPTIMUM if built.sizes else "")))
     if profile:
-        every = kernel_milliseconds(plan, lowered.graph, sizes)
+        every = built.milliseconds()
         times = [every.get(name, 0.0) for name in picture.frames]
         turns = [(name, every[name]) for name, _ in picture.regions if name in every]
         notes += [f"{ms:.3g} ms in all iterations of {name}" for name, ms in turns]
@@ -86,10 +79,10 @@ def drawn(network: str, profile: bool) -> tuple[Picture, list[str], list[float] 
     return picture, notes, times
 
 
-def _notes(picture: Picture, is_dynamic: bool) -> Iterator[str]:
+def _notes(picture: Picture, sizes: str) -> Iterator[str]:
     from anyrt.cli.draw.picture import Kind
 
-    yield _counts(picture) + ("; sizes at the optimum of the first profile" if is_dynamic else "")
+    yield _counts(picture) + (f"; {sizes}" if sizes else "")
     if any(box.kind in (Kind.AGAIN, Kind.PART) for box in picture.boxes):
         yield "dashed: a part of a layer, or a layer that an earlier kernel also computes"
     if picture.left_out:

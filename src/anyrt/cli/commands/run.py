@@ -16,7 +16,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
@@ -29,12 +29,8 @@ from anyrt.core.counts import at_most
 from anyrt.core.errors import ArgumentError, BindingError
 from anyrt.plan.disk import write_atomically
 from anyrt.plan.file import PlanFile
-from anyrt.plan.plan import Binding, Plan, SymbolRecord
+from anyrt.plan.plan import Plan, SymbolRecord
 
-if TYPE_CHECKING:
-    from anyrt.cli.guess import Guess
-
-OPEN: Final = (1 << 31) - 1  # the greatest size of a dimension that no profile limits
 NATIVE: Final = "cpu"
 
 
@@ -98,7 +94,6 @@ def _missing(args: Namespace, plan: Plan, feeds: Mapping[str, Array]) -> dict[st
     from anyrt.cli.exec.flags import Given
     from anyrt.cli.exec.shapes import shapes
     from anyrt.cli.guess import Guess
-    from anyrt.cli.main import complain
 
     missing = [b for b in plan.bindings if b.is_input and b.name not in feeds]
     if missing and not args.random:
@@ -111,23 +106,10 @@ def _missing(args: Namespace, plan: Plan, feeds: Mapping[str, Array]) -> dict[st
             raise BindingError("AR706", "--shapes", repr(name), f"an input without a file: {known}")
     out = {}
     for binding in missing:
-        shape = requested.get(binding.name) or _shape(plan, binding, guess)
+        shape = requested.get(binding.name) or guess.of_input(plan, binding)
         out[binding.name] = drawn(binding.dtype, shape, args.seed)
-    if guess.guessed:
-        complain(f"anyrt run: warning: {guess.text()}")
+    guess.warn("run")
     return out
-
-
-def _shape(plan: Plan, binding: Binding, guess: Guess) -> tuple[int, ...]:
-    """The optimum of the first profile, otherwise a guess."""
-    ranges = plan.profiles[0] if plan.profiles else ()
-    profile = {r.tensor: r.opt for r in ranges if not r.is_values and max(r.max, default=0) < OPEN}
-    sizes = [d if isinstance(d, int) else -1 for d in binding.shape]
-    if binding.name in profile and all(
-        a in (-1, b) for a, b in zip(sizes, profile[binding.name], strict=True)
-    ):
-        return profile[binding.name]
-    return guess.shape(binding.name, sizes, binding.dim_names)
 
 
 def _numbers(option: str, text: str) -> tuple[float, ...]:
@@ -171,13 +153,8 @@ def _other(file: PlanFile, feeds: Mapping[str, Array], name: str) -> Mapping[str
 
     backends = all_backends()
     if name not in backends:
-        raise ArgumentError(
-            "AR304",
-            "--backend",
-            repr(name),
-            f"one of {', '.join(backends)}",
-            "`anyrt info` lists the backends",
-        )
+        wanted, do = f"one of {', '.join(backends)}", "`anyrt info` lists the backends"
+        raise ArgumentError("AR304", "--backend", repr(name), wanted, do)
     target = backends[name].target()
     lowered = lower_plan(file, target)
     bindings = {b.name: b for b in file.plan.bindings}
@@ -216,14 +193,8 @@ def _range(x: Array) -> tuple[float, float, float]:
 
 def _record(name: str, x: Array) -> dict[str, object]:
     low, mean, high = (v if np.isfinite(v) else str(v) for v in _range(x))
-    return {
-        "output": name,
-        "type": str(x.dtype),
-        "shape": list(x.shape),
-        "minimum": low,
-        "mean": mean,
-        "maximum": high,
-    }
+    values = {"minimum": low, "mean": mean, "maximum": high}
+    return {"output": name, "type": str(x.dtype), "shape": list(x.shape), **values}
 
 
 COMMAND = Command("run a plan, a model or a script on arrays from files", options, run)

@@ -135,13 +135,8 @@ def _execute(options: Given, lines: Lines) -> Results:
 
 def _engine(options: Given, lines: Lines) -> ICudaEngine:
     if options.has("onnx") == options.has("loadEngine"):
-        raise ArgumentError(
-            "AR304",
-            "anyrt exec",
-            "neither or both of --onnx and --loadEngine",
-            "one of --onnx and --loadEngine",
-            "write --onnx=model.onnx",
-        )
+        names, do = "of --onnx and --loadEngine", "write --onnx=model.onnx"
+        raise ArgumentError("AR304", "anyrt exec", f"neither or both {names}", f"one {names}", do)
     runtime = Runtime(lines)
     if options.has("onnx"):
         lines.say("=== Model Options ===")

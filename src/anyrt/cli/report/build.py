@@ -21,6 +21,7 @@ from anyrt.cli.report import facts
 from anyrt.cli.report.page import page
 from anyrt.cli.script import plan_source
 from anyrt.compiler.verify import random_inputs, reference
+from anyrt.core.dimvalues import evaluate
 from anyrt.core.units import byte_count, counted
 from anyrt.onnx.parser import OnnxParser
 from anyrt.onnx.reference import compare, failures, load_model, runner
@@ -37,12 +38,13 @@ RTOL, ATOL = 1e-3, 1e-4
 def report_of(place: str) -> str:
     """The page of an ONNX model, FILE.py:FUNCTION or a plan; for a rejected model, its problems."""
     path = Path(place)
-    if path.suffix == ".onnx":
-        problems = problems_of(path)
-        if problems:
-            return page(path.name, {"problems": problems, "kernels": [], "layers": []}, "", ["not built"])
-        return report(plan_source(place), path.name, path)
-    return report(plan_source(place), path.name)
+    model = path if path.suffix == ".onnx" else None
+    problems = [] if model is None else problems_of(model)
+    if problems:
+        return page(path.name, {"problems": problems, "kernels": [], "layers": []}, "", ["not built"])
+    built = facts.Built.of(plan_source(place))
+    built.guess.warn("report", "")
+    return _report(built, path.name, model)
 
 
 def problems_of(path: Path) -> list[Json]:
@@ -57,12 +59,16 @@ def problems_of(path: Path) -> list[Json]:
     return [{"node": e.node_name(), "operator": e.node_operator(), "problem": e.desc()} for e in errors]
 
 
-def report(source: bytes | Path, title: str, model: Path | None = None) -> str:
+def report(source: bytes | Path, title: str) -> str:
+    """The page of a plan."""
+    return _report(facts.Built.of(source), title)
+
+
+def _report(built: facts.Built, title: str, model: Path | None = None) -> str:
     """The page of a plan; `model`: its source, which another runtime executes, too."""
-    built = facts.Built.of(source)
     times, most = built.milliseconds(), facts.limits()
     kernels = facts.kernels(built, times, most)
-    against, errors = model_errors(model) if model is not None else plan_errors(built)
+    against, errors = model_errors(model, built) if model is not None else plan_errors(built)
     held: dict[str, Json] = {
         "kernels": kernels,
         "layers": facts.layers(built, kernels),
@@ -79,6 +85,7 @@ def report(source: bytes | Path, title: str, model: Path | None = None) -> str:
         f"limits of this machine per second, measured with NumPy: {byte_count(int(1e3 * most.bytes))} of "
         f"memory, {byte_count(int(1e3 * most.near))} of caches near cores, {most.operations / 1e6:.4g} GFLOP",
     ]
+    notes += [built.guess.text("")] * bool(built.guess.guessed)
     drawing, drawn_notes = drawn(built.picture, times)
     notes += drawn_notes
     return page(title, held, drawing, notes)
@@ -96,13 +103,15 @@ def drawn(picture: Picture, times: Mapping[str, float]) -> tuple[str, list[str]]
     return svg(shown, (), None if is_folded else [times.get(n, 0.0) for n in shown.frames]), notes
 
 
-def model_errors(path: Path) -> tuple[str, list[Json]]:
+def model_errors(path: Path, built: facts.Built) -> tuple[str, list[Json]]:
     """The difference of each node's result from that of ONNX Runtime or ONNX's reference; only of outputs if
     the model cannot return all."""
+    inputs = (b for b in built.file.plan.bindings if b.is_input)
+    shapes = {b.name: tuple(evaluate(d, built.sizes) for d in b.shape) for b in inputs}
     for layers in (True, False):
         try:
             model = load_model(path, layers)
-            feeds = model.inputs({n: _sizes(s.sizes) for n, s in model.signatures().items()})
+            feeds = model.inputs(shapes)
             name, other = runner(None)
             outputs, expected = model.session().run(feeds), other(model, feeds)
         except failures() as error:
@@ -111,10 +120,6 @@ def model_errors(path: Path) -> tuple[str, list[Json]]:
         rows = [compare(n, outputs[n], expected[n], RTOL, ATOL) for n in model.outputs if n in expected]
         return name, [_finite(asdict(row)) for row in rows]
     return note, []
-
-
-def _sizes(sizes: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(1 if d < 0 else d for d in sizes)
 
 
 def plan_errors(built: facts.Built) -> tuple[str, list[Json]]:

@@ -1,7 +1,8 @@
 """The data of a report of a built network, as plain values.
 
-Times are measured on random inputs at the optimum of the first profile, limits on this machine in this
-process: a kernel whose share of the limit is above 1 was served by a nearer cache than assumed.
+Times are measured on random inputs at the optimum of the first profile or at guessed sizes, limits on
+this machine in this process: a kernel whose share of the limit is above 1 was served by a nearer cache than
+assumed.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ import numpy as np
 from anyrt.backends import loader
 from anyrt.cli.draw.picture import Picture, picture_of
 from anyrt.cli.draw.times import kernel_milliseconds
+from anyrt.cli.guess import Guess
 from anyrt.cli.script import plan_file
 from anyrt.cli.stages import assembly_of
 from anyrt.codegen import llvm
 from anyrt.compiler import native
-from anyrt.compiler.driver import lower_plan, plan_sizes
+from anyrt.compiler.driver import lower_plan
 from anyrt.compiler.report import build_report
-from anyrt.compiler.request import Point
 from anyrt.compiler.verify import random_inputs
 from anyrt.core.dimvalues import evaluate
 from anyrt.core.dtype import numpy_dtype, short_name
@@ -83,17 +84,18 @@ class Built:
     sizes: Mapping[str, int]
     schedule: Schedule
     picture: Picture
+    guess: Guess
 
     @staticmethod
     def of(source: bytes | Path) -> Built:
-        """The version of a plan that serves the optimum of its first profile."""
-        file = plan_file(source)
-        lowered, sizes = lower_plan(file, loader.target()), plan_sizes(file.plan, Point.OPT)
+        """The version of a plan that serves the optimum of its first profile, or guesses."""
+        file, guess = plan_file(source), Guess()
+        lowered, sizes = lower_plan(file, loader.target()), guess.of_plan(file.plan)
         variants = versions(lowered.graph)
         number = serving((v.guard for v in variants), sizes)
         schedule = lowered.schedules[number]
         picture = picture_of(file.plan, variants[number].graph, schedule, sizes)
-        return Built(source, file, lowered, sizes, schedule, picture)
+        return Built(source, file, lowered, sizes, schedule, picture, guess)
 
     def milliseconds(self) -> dict[str, float]:
         """The time of each step, by name."""
@@ -223,12 +225,8 @@ def constants(file: PlanFile) -> list[Json]:
 
 def _constant(file: PlanFile, number: int) -> Iterator[tuple[str, Json]]:
     blob = file.plan.held[number]
-    yield from (
-        ("name", blob.name),
-        ("type", short_name(blob.dtype)),
-        ("count", blob.count),
-        ("bytes", blob.nbytes),
-    )
+    yield from (("name", blob.name), ("type", short_name(blob.dtype)))
+    yield from (("count", blob.count), ("bytes", blob.nbytes))
     dtype = numpy_dtype(blob.dtype)
     if blob.nbytes != blob.count * dtype.itemsize or not blob.count:
         return
