@@ -133,7 +133,10 @@ def test_a_model_with_problems_gets_a_page_that_lists_them(model, capsys):
     onnx.save(proto, model)
     with pytest.raises(SystemExit, match="1"):
         main(["report", model, "-o", "report.html"])
-    assert "Nonsense" in Path("report.html").read_text()
+    text = Path("report.html").read_text()
+    assert "Nonsense" in text
+    assert "<p>not built, so there is no drawing, " in text
+    assert re.findall("<h2>(.*?)</h2>", text) == ["Problems"]
 
 
 def test_an_engine_writes_its_report(model):

@@ -28,11 +28,11 @@ def options(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> None:
     """Write the page; exit status 1 if the model cannot be built: the page lists its problems."""
-    from anyrt.cli.report.build import report_of, write_report
+    from anyrt.cli.report.build import NOT_BUILT, report_of, write_report
 
     text = report_of(args.network)
     write_report(text, args.output)
-    is_built = "<p>not built</p>" not in text
+    is_built = f"<p>{NOT_BUILT}</p>" not in text
     if args.json:
         print_json({"file": str(args.output), "bytes": len(text.encode()), "built": is_built})
     else:

@@ -32,6 +32,9 @@ from anyrt.plan.json import Json
 WHOLE: Final = 40  # kernels that are drawn without folding
 DRAWN: Final = 400  # kernels; placing more takes longer than the page may take to open
 ROWS: Final = 4000  # errors that are listed
+NOT_BUILT: Final = (
+    "not built, so there is no drawing, kernel, time, error or memory use: correct these problems"
+)
 RTOL, ATOL = 1e-3, 1e-4
 
 
@@ -41,7 +44,7 @@ def report_of(place: str) -> str:
     model = path if path.suffix == ".onnx" else None
     problems = [] if model is None else problems_of(model)
     if problems:
-        return page(path.name, {"problems": problems, "kernels": [], "layers": []}, "", ["not built"])
+        return page(path.name, {"problems": problems, "kernels": [], "layers": []}, "", [NOT_BUILT])
     built = facts.Built.of(plan_source(place))
     built.guess.warn("report", "")
     return _report(built, path.name, model)

@@ -18,12 +18,10 @@ def page(title: str, facts: Mapping[str, Json], drawing: str, notes: Sequence[st
     """The page: `facts` has problems, kernels, layers, latencies, errors, stored, memory and constants."""
     held = json.dumps(facts, ensure_ascii=True, separators=(",", ":")).replace("</", "<\\/")
     lines = "".join(f"<p>{escape(note)}</p>" for note in notes)
+    omitted = "<p>omitted: see the kernels below</p>" if _list(facts, "kernels") else ""
     parts = [
         ("Problems", _problems(facts)),
-        (
-            "Drawing",
-            f'<div id="drawing">{drawing}</div>' if drawing else "<p>omitted: see the kernels below</p>",
-        ),
+        ("Drawing", f'<div id="drawing">{drawing}</div>' if drawing else omitted),
         ("Kernels by time", _kernels(facts)),
         ("Layers by time", _table("layer", ("name", "kind", "ms"), _rows(facts, "layers", "ms"))),
         ("Latency", _histogram([float(str(x)) for x in _list(facts, "latencies")])),
@@ -113,7 +111,9 @@ def _errors(facts: Mapping[str, Json]) -> str:
 def _memory(facts: Mapping[str, Json]) -> str:
     rows = [r for r in _list(facts, "memory") if isinstance(r, dict)]
     sizes = [float(str(r["bytes"])) for r in rows]
-    most = f"<p>memory after each step; maximum {byte_count(int(max(sizes)))}</p>" if sizes else ""
+    if not sizes:
+        return ""
+    most = f"<p>memory after each step; maximum {byte_count(int(max(sizes)))}</p>"
     return most + _bars(sizes, [str(r["step"]) for r in rows])
 
 
