@@ -358,6 +358,11 @@ def test_counts_of_a_picture_are_those_of_the_build(place, capsys):
     assert first.partition(": ")[2] == second.partition(": ")[2]
 
 
+def test_the_legend_says_which_layers_the_build_log_does_not_count():
+    legend = "8 layers in 2 kernels, 4 constants included, which the build log does not count"
+    assert legend in texts(ET.fromstring(drawn("block.py:residual")))
+
+
 def test_blocks_that_repeat_are_drawn_once_and_connected():
     Path("blocks.py").write_text(
         "import anyrt as trt\n\n\ndef define(network):\n"

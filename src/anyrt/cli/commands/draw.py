@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from anyrt.cli.command import Command
-from anyrt.cli.show import counted, print_json
+from anyrt.cli.show import print_json
 from anyrt.core.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def run(args: Namespace) -> None:
         kernels = {"layers": picture.layers, "kernels": len(picture.frames), "milliseconds": times}
         print_json({"file": str(args.output), **kernels})
     else:
-        print(f"{args.output}: {_counts(picture)}")
+        print(f"{args.output}: {picture.counts}")
 
 
 def drawn(network: str, profile: bool) -> tuple[Picture, list[str], list[float] | None]:
@@ -82,16 +82,14 @@ def drawn(network: str, profile: bool) -> tuple[Picture, list[str], list[float] 
 def _notes(picture: Picture, sizes: str) -> Iterator[str]:
     from anyrt.cli.draw.picture import Kind
 
-    yield _counts(picture) + (f"; {sizes}" if sizes else "")
+    yield picture.legend
+    if sizes:
+        yield sizes
     if any(box.kind in (Kind.AGAIN, Kind.PART) for box in picture.boxes):
         yield "dashed: a part of a layer, or a layer that an earlier kernel also computes"
     if picture.left_out:
         more = f" and {len(picture.left_out) - NAMES} more" if len(picture.left_out) > NAMES else ""
         yield f"no kernel computes {', '.join(picture.left_out[:NAMES])}{more}"
-
-
-def _counts(picture: Picture) -> str:
-    return f"{counted(picture.layers, 'layer')} in {counted(len(picture.frames), 'kernel')}"
 
 
 COMMAND = Command("draw a network's layers, kernels and tensors as SVG or HTML", options, run)

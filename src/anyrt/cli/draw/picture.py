@@ -17,6 +17,7 @@ from math import prod
 from anyrt.core.dimtext import print_dim
 from anyrt.core.dimvalues import evaluate
 from anyrt.core.dtype import short_name, storage_bytes
+from anyrt.core.units import counted
 from anyrt.ir.compute import Given
 from anyrt.ir.graph import Graph, Value, users
 from anyrt.plan.plan import LayerRecord, Plan
@@ -71,8 +72,8 @@ class Wire:
 @dataclass(frozen=True, slots=True)
 class Picture:
     """`frames`: the names of kernels. `regions`: loops and conditionals, each with the frames of its bodies.
-    `layers`: the number of layers in the plan. `left_out`: layers without an effect, which no kernel
-    computes."""
+    `layers`, `constants`: the number of layers in the plan, and of constants among them. `left_out`: layers
+    without an effect, which no kernel computes."""
 
     name: str
     frames: tuple[str, ...]
@@ -82,6 +83,18 @@ class Picture:
     left_out: tuple[str, ...] = ()
     regions: tuple[tuple[str, tuple[int, ...]], ...] = ()
     layers: int = 0
+    constants: int = 0
+
+    @property
+    def counts(self) -> str:
+        """The numbers of layers and kernels, for people."""
+        return f"{counted(self.layers, 'layer')} in {counted(len(self.frames), 'kernel')}"
+
+    @property
+    def legend(self) -> str:
+        """The same, with the number of constants."""
+        constants = f", {counted(self.constants, 'constant')} included, which the build log does not count"
+        return self.counts + constants * bool(self.constants)
 
 
 def picture_of(plan: Plan, graph: Graph, schedule: Schedule, sizes: Mapping[str, int]) -> Picture:
@@ -94,9 +107,9 @@ def picture_of(plan: Plan, graph: Graph, schedule: Schedule, sizes: Mapping[str,
     left_out = tuple(x.name for x in plan.layers if x.inputs and x.name not in shown)
     boxes, tensors = tuple(sketch.finished()), tuple(sketch.tensors.values())
     frames, regions = tuple(sketch.frames), tuple((n, tuple(f)) for n, f in sketch.regions if f)
-    return Picture(
-        plan.name, frames, boxes, tensors, tuple(sketch.wires), left_out, regions, len(plan.layers)
-    )
+    wires, constants = tuple(sketch.wires), sum(x.kind == "Constant" for x in plan.layers)
+    layers = len(plan.layers)
+    return Picture(plan.name, frames, boxes, tensors, wires, left_out, regions, layers, constants)
 
 
 def shape_text(shape: Sequence[int]) -> str:

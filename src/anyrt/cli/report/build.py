@@ -22,7 +22,7 @@ from anyrt.cli.report.page import page
 from anyrt.cli.script import plan_source
 from anyrt.compiler.verify import random_inputs, reference
 from anyrt.core.dimvalues import evaluate
-from anyrt.core.units import byte_count, counted
+from anyrt.core.units import byte_count
 from anyrt.onnx.parser import OnnxParser
 from anyrt.onnx.reference import compare, failures, load_model, runner
 from anyrt.onnx.session import network_of
@@ -83,7 +83,7 @@ def _report(built: facts.Built, title: str, model: Path | None = None) -> str:
         "errors": errors[:ROWS],
     }
     notes = [
-        f"{counted(built.picture.layers, 'layer')} in {counted(len(built.picture.frames), 'kernel')}",
+        built.picture.legend,
         f"{sum(times.values()):.4g} ms: the sum over all kernels",
         f"limits of this machine per second, measured with NumPy: {byte_count(int(1e3 * most.bytes))} of "
         f"memory, {byte_count(int(1e3 * most.near))} of caches near cores, {most.operations / 1e6:.4g} GFLOP",
