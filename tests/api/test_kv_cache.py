@@ -308,7 +308,9 @@ def test_a_run_with_packed_lengths_that_do_not_ascend_is_rejected(net, log):
         arrays["ends"][:] = ends
         with (
             trt.strict(),
-            pytest.raises(ShapeError, match=r"AR133.*in update_lengths, wanted ascending numbers from 0 to 3"),
+            pytest.raises(
+                ShapeError, match=r"AR133.*in update_lengths, wanted ascending numbers from 0 to 3"
+            ),
         ):
             context.execute_async_v3(0)
     assert arrays["cache"][1, 0].tolist() == [[0, 0], [0, 0], [0, 0], [3, 4], [5, 6], [0, 0]]
