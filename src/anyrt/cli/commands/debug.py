@@ -64,13 +64,8 @@ def precision(args: Namespace) -> None:
     if args.output:
         write_text(args.output, f"{words}\n")
     if args.json:
-        facts = {
-            "kept": list(result.kept),
-            "layers": len(layers),
-            "error": result.error,
-            "without": result.without,
-        }
-        print_json({**facts, "options": words, "builds": result.builds})
+        facts = {"kept": list(result.kept), "layers": len(layers), "error": result.error}
+        print_json({**facts, "without": result.without, "options": words, "builds": result.builds})
         return
     print_text(f"error {result.without:.3g} with all of {counted(len(layers), 'layer')} in {args.type}")
     print_table(("layer that stays float32",), [(name,) for name in result.kept])

@@ -70,9 +70,8 @@ def run(args: Namespace) -> None:
     for name, path in targets.items():
         if name not in outputs:
             got = f"backend {args.backend!r}, which computes no outputs"
-            raise BindingError(
-                "AR706", f"--output {name}", got, "a backend that computes", f"use --backend {NATIVE}"
-            )
+            do = f"use --backend {NATIVE}"
+            raise BindingError("AR706", f"--output {name}", got, "a backend that computes", do)
         # The file name that `numpy.save` uses.
         write_atomically(Path(path if path.endswith(".npy") else f"{path}.npy"), [npy(outputs[name])])
 
@@ -123,9 +122,8 @@ def _pairs(option: str, texts: Sequence[str]) -> list[tuple[str, str]]:
     split = [text.partition("=") for text in texts]
     for name, equals, path in split:
         if not (name and equals and path):
-            raise ArgumentError(
-                "AR304", option, repr(name + equals + path), "NAME=FILE", f"write {option} x=x.npy"
-            )
+            got, do = repr(name + equals + path), f"write {option} x=x.npy"
+            raise ArgumentError("AR304", option, got, "NAME=FILE", do)
     return [(name, path) for name, _, path in split]
 
 
