@@ -135,7 +135,7 @@ def test_a_model_with_problems_gets_a_page_that_lists_them(model, capsys):
         main(["report", model, "-o", "report.html"])
     text = Path("report.html").read_text()
     assert "Nonsense" in text
-    assert "<p>not built, so there is no drawing, " in text
+    assert "<p>not built: no drawing, kernels, " in text
     assert re.findall("<h2>(.*?)</h2>", text) == ["Problems"]
 
 

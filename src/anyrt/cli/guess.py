@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 SIZES: Final = ((2, 64, 5), (3, 96, 8), (1, 1, 1))
 ONES: Final = 2  # the round in which all sizes are 1
 ROUNDS: Final = 2  # rounds that are tried
+NONE: Final[Mapping[str, Shape]] = MappingProxyType({})
 OPEN: Final = (1 << 31) - 1  # the greatest size of a dimension that no profile limits
 IMAGE: Final = 4  # axes of an image, of which the last two are height and width
 
@@ -69,9 +70,7 @@ class Guess:
         if self.guessed:
             complain(f"anyrt {command}: warning: {self.text(option)}")
 
-    def of_model(
-        self, model: Compared, shapes: Mapping[str, Shape] = MappingProxyType({})
-    ) -> dict[str, Shape]:
+    def of_model(self, model: Compared, shapes: Mapping[str, Shape] = NONE) -> dict[str, Shape]:
         """The shapes of the inputs of a model: those in `shapes`, otherwise guesses."""
         return {
             n: shapes.get(n) or self.shape(n, s.sizes, [s.names.get(i, "") for i in range(len(s.sizes))])
@@ -83,10 +82,9 @@ class Guess:
         ranges = plan.profiles[0] if plan.profiles else ()
         profile = {r.tensor: r.opt for r in ranges if not r.is_values and max(r.max, default=0) < OPEN}
         sizes = [d if isinstance(d, int) else -1 for d in binding.shape]
-        if binding.name in profile and all(
-            a in (-1, b) for a, b in zip(sizes, profile[binding.name], strict=True)
-        ):
-            return profile[binding.name]
+        optimum = profile.get(binding.name)
+        if optimum is not None and all(a in (-1, b) for a, b in zip(sizes, optimum, strict=True)):
+            return optimum
         return self.shape(binding.name, sizes, binding.dim_names)
 
     def of_plan(self, plan: Plan) -> dict[str, int]:
@@ -95,9 +93,8 @@ class Guess:
         optimum = plan_sizes(plan, Point.OPT)
         shapes = {b.name: self.of_input(plan, b) for b in plan.bindings if b.is_input}
         sizes = {s.name: optimum[s.name] for s in plan.symbols if s.most is None}
-        sizes |= {
-            s.name: shapes[s.tensor][s.axis] for s in plan.symbols if s.name in sizes and not s.is_value
-        }
+        own = (s for s in plan.symbols if s.name in sizes and not s.is_value)
+        sizes |= {s.name: shapes[s.tensor][s.axis] for s in own}
         try:
             for r in plan.requirements:
                 if not counts(r.left) | counts(r.right):

@@ -32,9 +32,7 @@ from anyrt.plan.json import Json
 WHOLE: Final = 40  # kernels that are drawn without folding
 DRAWN: Final = 400  # kernels; placing more takes longer than the page may take to open
 ROWS: Final = 4000  # errors that are listed
-NOT_BUILT: Final = (
-    "not built, so there is no drawing, kernel, time, error or memory use: correct these problems"
-)
+NOT_BUILT: Final = "not built: no drawing, kernels, times, errors or memory use; correct these problems"
 RTOL, ATOL = 1e-3, 1e-4
 
 

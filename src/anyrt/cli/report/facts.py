@@ -176,11 +176,8 @@ def _texts(built: Built) -> dict[str, dict[str, Json]]:
 
 
 def _cut(text: str) -> str:
-    return (
-        text
-        if len(text) <= TEXT
-        else f"{text[:TEXT]}\n… {len(text) - TEXT} characters more; `anyrt explain` prints all with --stage"
-    )
+    more = f"\n… {len(text) - TEXT} characters more; `anyrt explain` prints all with --stage"
+    return text if len(text) <= TEXT else text[:TEXT] + more
 
 
 def layers(built: Built, rows: Sequence[Json]) -> list[Json]:
