@@ -149,6 +149,12 @@ READERS = {
     "an output": ("q, float[4] y", "y = DequantizeLinear(q, s, z)", 1),
     "no zero": ("y", "y = DequantizeLinear(q, s)", 1),
     "codes": ("y", "y = DequantizeLinear(q, s, z)  m = Max(q, z)", 1),
+    "a node that moves into a branch": (
+        "y",
+        "u = If (c) <then_branch = g () => (float[1] r) { r = Identity(t) }, "
+        "else_branch = h () => (float r) { r = Squeeze(t) }>  k = Abs(u)  y = DequantizeLinear(q, k, z)",
+        1,
+    ),
     "a branch": (
         "y",
         "y = DequantizeLinear(q, s, z)  u = If (c) <then_branch = g () => (uint8[4] r) { r = Identity(q) }, "

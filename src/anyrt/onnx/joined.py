@@ -63,7 +63,10 @@ def is_needed(node: NodeProto, rest: Iterable[Numbered]) -> bool:
 
 
 def read_only_as_numbers(nodes: Sequence[NodeProto], results: Iterable[str]) -> frozenset[str]:
-    """The codes of QuantizeLinear nodes that only DequantizeLinear nodes with a zero point read."""
+    """The codes of QuantizeLinear nodes that only DequantizeLinear nodes with a zero point read; none beside
+    an If, since nodes may move into its branches."""
+    if any(node.op_type == "If" for node in nodes):
+        return frozenset()
     codes = {name for n in nodes if _has_zero(n, "QuantizeLinear") for name in n.output}
     codes.difference_update(results)
     for node in nodes if codes else ():
