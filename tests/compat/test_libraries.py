@@ -129,5 +129,5 @@ def test_a_library_that_needs_tensorrt_says_what_to_do(load, tmp_path):
     compiled(tmp_path, "none.c", "-o", "libnvinfer.so.10", "-Wl,-soname,libnvinfer.so.10")
     compiled(tmp_path, "none.c", "-Wl,--no-as-needed", "libnvinfer.so.10", "-o", "libmine.so")
     (tmp_path / "libnvinfer.so.10").unlink()
-    with pytest.raises(OSError, match=r"libmine\.so: libnvinfer\.so\.10: .*offer its plug-ins by anyrt_"):
+    with pytest.raises(OSError, match=r"libmine\.so: libnvinfer\.so\.10: .*export its plug-ins with anyrt_"):
         load(str(tmp_path / "libmine.so"))

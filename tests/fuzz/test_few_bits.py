@@ -49,6 +49,6 @@ def test_products_of_codes_agree_and_stay_in_their_memory(place, tmp_path):
     ],
 )
 def test_only_what_infinite_scales_make_is_excused(got, expected, level, excused):
-    element = SimpleNamespace(got=got, wanted=expected)
+    element = SimpleNamespace(got=got, expected=expected)
     case = Case("avx512", 4, 32, 1, None, False, level)
     assert _is_endless(case, SimpleNamespace(element=element)) is excused

@@ -2,7 +2,7 @@
 
 >>> from anyrt.ops.reduce import OPS
 >>> print(attribute_text(OPS[0], OPS[0].specs()[1]))
-the axes that are folded (bit i stands for dimension i); int, set by the method
+axes to reduce (bit i stands for dimension i); int, set by the method
 """
 
 from __future__ import annotations

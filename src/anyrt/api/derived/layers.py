@@ -1,7 +1,7 @@
 """The layer classes, each created from its operator's record on first use.
 
 >>> layer_class("IScaleLayer").mode.__doc__
-'how far one coefficient reaches; ScaleMode, set by the method'
+'coefficients per tensor, channel or element; ScaleMode, set by the method'
 """
 
 from __future__ import annotations
