@@ -56,6 +56,20 @@ def test_codes_without_a_zero_point_get_one_if_others_have_one(zeros):
     np.testing.assert_array_equal(interpret(after, {"x": x})["y"], interpret(before, {"x": x})["y"])
 
 
+def test_weights_without_a_zero_point_have_the_same_form_whatever_other_codes_have():
+    held = b.const(np.full((1, 1), 3), FLOAT)
+    weights = numbers(b.const(np.arange(32).reshape(4, 8), DataType.INT8))
+
+    def product(x):
+        steps = numbers(codes(b.map_("div", x, STEP), DataType.INT8))
+        moved = b.map_("sub", steps, held)
+        return b.map_("mul", moved, b.map_("mul", weights, STEP))
+
+    after = own_scales(graph_of(product))
+    assert weights in after.values
+    assert [fn_of(v) for v in after.values].count("sub") == 1
+
+
 def test_a_graph_without_codes_stays_as_it_is():
     graph = graph_of(lambda x: b.map_("div", b.map_("mul", x, STEP), STEP))
     assert own_scales(graph) is graph

@@ -68,11 +68,8 @@ def _constant(graph: Graph) -> dict[Value, int]:
 def _below(value: Value, sizes: Mapping[Value, int]) -> int | None:
     """The elements of the constants below a value; None if it has more than these, and too many."""
     count, below = volume(value.shape), sum(sizes[a] for a in value.args)
-    match value.op:
-        case Const():
-            return count
-        case Shape() | Iota():
-            return 0
+    if isinstance(value.op, Const | Shape | Iota):
+        return count if isinstance(value.op, Const) else 0
     if any(is_packed(a.dtype) for a in value.args) and not is_packed(value.dtype) and count > SMALL:
         return None
     return below if count <= max(below, 1) or (count <= SMALL and not _repeats(value)) else None

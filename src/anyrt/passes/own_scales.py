@@ -17,6 +17,7 @@ import numpy as np
 from anyrt.core.enums import DataType
 from anyrt.ir.graph import Graph, Value, apply
 from anyrt.ir.rewrite import transformed
+from anyrt.passes.facts import source
 from anyrt.prims import build
 from anyrt.prims.const import Blob, Const
 from anyrt.prims.map import CAST, fn_of
@@ -24,12 +25,11 @@ from anyrt.prims.map import CAST, fn_of
 # Operands that may be scales or zero points.
 ROLES = {"div": (1,), "mul": (0, 1), "fma": (0, 1), "add": (0, 1), "sub": (1,)}
 ZERO = Blob(np.zeros(1, np.float32), DataType.FLOAT)
-INT8, TYPES = DataType.INT8, (DataType.FLOAT, DataType.INT32)
 
 
 def own_scales(graph: Graph) -> Graph:
     """The graph with such constants, if it has codes."""
-    if not any(fn_of(v) == CAST and INT8 in (v.dtype, v.args[0].dtype) for v in graph.values):
+    if not any(fn_of(v) == CAST and DataType.INT8 in (v.dtype, v.args[0].dtype) for v in graph.values):
         return graph
     uses, have_zeros = count(1), any(fn_of(v) == "sub" and _is_number(v.args[0]) for v in graph.values)
 
@@ -48,14 +48,16 @@ def own_scales(graph: Graph) -> Graph:
 
 
 def _is_number(value: Value) -> bool:
-    return fn_of(value) == CAST and value.dtype is DataType.FLOAT and value.args[0].dtype is INT8
+    """True for codes as float32, except those of weights, which have kernels of their own."""
+    types = (value.dtype, *(a.dtype for a in value.args)) if fn_of(value) == CAST else ()
+    return types == (DataType.FLOAT, DataType.INT8) and not isinstance(source(value.args[0]).op, Const)
 
 
 def _is_shared(value: Value) -> bool:
     """True for one number that other functions may read as well."""
     op = value.op
     one = isinstance(op, Const) and op.use == 0 and op.blob.size == 1 and op.blob.is_known
-    return one and value.dtype in TYPES
+    return one and value.dtype in (DataType.FLOAT, DataType.INT32)
 
 
 def _own(value: Value, use: int) -> Value:

@@ -105,10 +105,13 @@ class Exchanger:
         if result.shape != shape or result.dtype != form.dtype or not result.flags.carray:
             got = f"out of shape {result.shape} and type {result.dtype}"
             wanted = f"a contiguous array of shape {shape} and type {form.dtype}, which may be written"
-            raise ArgumentError("AR304", f"rank {self.ranks.rank}", got, wanted)
+            do = f"pass np.empty({shape}, {form.dtype.str!r}), or no `out`"
+            raise ArgumentError("AR304", f"rank {self.ranks.rank}", got, wanted, do)
         if self.what.operation is not C.ALL_REDUCE and np.may_share_memory(x, result):
             got = "an `out` that shares memory with the operand"
-            raise ArgumentError("AR304", f"rank {self.ranks.rank}", got, "memory of its own")
+            raise ArgumentError(
+                "AR304", f"rank {self.ranks.rank}", got, "separate memory", "copy the operand"
+            )
         bound = _Bound(x, result, form, data.reshape(-1).view(np.uint8), result.reshape(-1))
         if out is not None and data is x:
             self._last = bound
