@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 import anyrt as trt
+from anyrt.core.dtype import numpy_dtype
 from anyrt.core.enums import Severity
 from benchmarks import networks, random_networks
 from benchmarks.peers import Cannot, Kept, Way
@@ -116,5 +117,5 @@ def arrays_in(call: Kept) -> tuple[Array, ...]:
 
 
 def dtype_of(engine: trt.ICudaEngine, name: str) -> np.dtype[Any]:  # Any: whichever it is
-    """The NumPy type of a tensor."""
-    return np.dtype(trt.nptype(engine.get_tensor_dtype(name)))
+    """The NumPy type of a tensor; bfloat16 included, which `nptype` refuses as TensorRT does."""
+    return numpy_dtype(engine.get_tensor_dtype(name))

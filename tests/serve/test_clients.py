@@ -1,6 +1,7 @@
 """Triton's own client with a server in a process, over HTTP and over gRPC."""
 
 import json
+import shutil
 import threading
 import urllib.request
 
@@ -209,6 +210,22 @@ def test_a_failed_load_is_an_error_with_its_reason(kind, serving, repository):
         (repository / "neg" / "config.pbtxt").write_text(CONFIG)
         c.load_model("neg")
         assert c.is_model_ready("neg")
+
+
+@BOTH
+def test_a_failed_reload_leaves_the_loaded_versions_in_use(kind, serving, repository):
+    with client(kind, serving("--repository", repository, "--repository-control")) as c:
+        shutil.copytree(repository / "broken" / "1", repository / "neg" / "3")
+        with pytest.raises(utils.InferenceServerException, match=r"version 3: .* stay in use"):
+            c.load_model("neg")
+        assert c.is_model_ready("neg")
+        assert not c.is_model_ready("neg", "3")
+        np.testing.assert_array_equal(c.infer("neg", [input_of(kind)]).as_numpy("y"), -X)
+        shutil.rmtree(repository / "neg" / "3")
+        shutil.rmtree(repository / "neg" / "2")
+        with pytest.raises(utils.InferenceServerException, match=r"no version with .* stay in use"):
+            c.load_model("neg")
+        np.testing.assert_array_equal(c.infer("neg", [input_of(kind)]).as_numpy("y"), -X)
 
 
 @BOTH

@@ -137,16 +137,20 @@ class Repository:
     def load(self, name: str) -> None:
         """Load a model from its current files; the previous one processes the waiting requests.
 
-        Refused: the model does not exist, or one of its versions cannot be loaded; the others are ready."""
+        Refused: the model does not exist, or one of its versions cannot be loaded. Then versions that were
+        loaded before stay in use, as in Triton; if there were none, the other versions are ready."""
         with self._lock:
             if name not in self.source.names():
                 raise Refused(Reason.UNKNOWN, f"no model {name[:80]!r} in the repository")
-            before = self._models.get(name, {})
-            loaded = self._models[name] = self._loaded(name)
-        _close(before)
-        failures = [f"version {v}: {e.reason}" if v else e.reason for v, e in loaded.items() if not e.model]
+            before, loaded = self._models.get(name, {}), self._loaded(name)
+            failures = [f"version {v}: {e.reason}" if v else e.reason for v, e in loaded.items() if not e.model]
+            stays = bool(failures) and any(e.model for e in before.values())
+            if not stays:
+                self._models[name] = loaded
+        _close(loaded if stays else before)
         if failures:
-            raise Refused(Reason.BAD, f"failed to load {name!r}: {'; '.join(failures)}"[:2000])
+            still = "; the versions loaded before stay in use" * stays
+            raise Refused(Reason.BAD, f"failed to load {name!r}: {'; '.join(failures)}"[:2000] + still)
 
     def unload(self, name: str) -> None:
         """Process the waiting requests, and remove the model."""
