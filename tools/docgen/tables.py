@@ -20,9 +20,9 @@ from docgen.operators import NOTE, page_name, table, title, types_text
 CODES_HEAD = """# Error codes
 
 Every error has a code that does not change between versions. `anyrt codes CODE` explains a code, and
-[troubleshooting.md](troubleshooting.md) shows the usual causes and fixes. By default, a method logs the
-error, passes it to the error recorder as the member of `ErrorCodeTRT` in the last column, and returns `None`
-or `False`. With `anyrt.strict()` or `ANYRT_STRICT=1` it raises the class in the fifth column.
+[troubleshooting.md](troubleshooting.md) shows the usual causes and fixes. By default, a method logs the error
+and returns `None` or `False`. The error recorder receives the member of `ErrorCodeTRT` in the last column.
+With `anyrt.strict()` or `ANYRT_STRICT=1` the method raises the class in the fifth column.
 
 """
 COLUMNS = ("code", "title", "explanation", "what to do", "class", "reported as")
@@ -61,8 +61,9 @@ enums of its attributes. The page of each operator has its modes, limits and err
 
 """
 OWN_INTRO = (
-    "AnyRT adds the element types that ONNX has and TensorRT lacks, and computes them as NumPy does:\n"
+    "AnyRT adds the element types that ONNX has and TensorRT lacks:\n"
     "{}.\n"
+    "It computes them as NumPy does.\n"
     "`trt.nptype` returns the NumPy or ml_dtypes type of each."
 )
 MISSING_INTRO = (

@@ -1,26 +1,26 @@
 """Whether AnyRT computes a model correctly: `judged(case)`.
 
-The model runs twice: unchanged, and with all of its tensors as outputs. In the second run each node is
-judged separately: the reference computes it in double precision from AnyRT's values of its inputs, so
-errors do not accumulate. The outputs of the first run are compared with those of the second one, within the
-effect of the errors that each node may have. Tolerances depend on the type of a tensor and on the number of
-terms that an element sums, and not on observed errors:
+The model runs twice: unchanged, and with all of its tensors as outputs. The second run tests each node
+separately. The reference computes the node in double precision from AnyRT's values of its inputs, and errors
+do not accumulate. The outputs of the first run are compared with those of the second one, within the effect
+of the errors that each node may have. Tolerances depend on the type of a tensor and on the number of terms
+that an element sums, and not on observed errors:
 
-* integers and bools are equal; a number that was rounded to an integer may be the neighbour if it was a
-  halfway case;
-* floats may differ by `UNITS` of their type, and by the effect of the `DRIFT` of the type that they are
-  computed in on the node's inputs, times the root of the number of terms: for sums, by its effect on the sum
-  of the terms' magnitudes;
-* the nodes in a Loop, and those of the function that ONNX defines Attention as, have results of half types
-  (`STEPPED`): half a unit of the type for each, times the root of the number of terms, instead of that drift;
-  all other nodes round only their own results;
-* results of RNN, GRU and LSTM are sums of products of gates, which lie between −1 and 1: each iteration may
-  be off by a unit of the type that it computes in, times the largest state;
-* sums and products may be anything if the magnitudes of their terms exceed the type that they are computed
-  in: this is listed as a difference, with that cause;
-* Gelu may be off by the drift times x, since 1 + erf cancels, as does 1 + tanh, which replaces it;
-* logarithms may be off by the drift times the largest magnitude, since their operands may be near 1;
-* no number must be more accurate than the least normal one of its type.
+* Integers and bools are equal. A number that was rounded to an integer may be the neighbour if it was a
+  halfway case.
+* Floats may differ by `UNITS` of their type. They may also differ by the effect that the `DRIFT` of the type
+  of computation has on the inputs of the node, times the root of the number of terms. For sums, this is the
+  effect on the sum of the terms' magnitudes.
+* The nodes in a Loop, and those of the function that defines Attention in ONNX, have results of half types
+  (`STEPPED`). In place of the drift, they may differ by half a unit of the type for each node, times the root
+  of the number of terms. All other nodes round only their own results.
+* Results of RNN, GRU and LSTM are sums of products of gates, which lie between −1 and 1. Each iteration may
+  differ by a unit of the type of computation, times the largest state.
+* Sums and products may have any value if the magnitudes of their terms exceed the type of computation. The
+  page lists this as a difference, with that cause.
+* Gelu may differ by the drift times x, since 1 + erf cancels, as does 1 + tanh, which replaces it.
+* Logarithms may differ by the drift times the largest magnitude, since their operands may be near 1.
+* No number must be more accurate than the least normal one of its type.
 """
 
 from __future__ import annotations

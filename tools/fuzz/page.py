@@ -38,27 +38,27 @@ def page(rows: list[causes.Row], runs: list[str]) -> str:
         f"{len(rows)} ONNX models, of seeds {seeds[0]} to {seeds[-1]} of `tools/fuzz/grow.py`, with onnx "
         f"{onnx.__version__}, ONNX Runtime {onnxruntime.__version__}, NumPy {np.__version__}, ml_dtypes "
         f"{ml_dtypes.__version__} and AnyRT {anyrt.__anyrt_version__}. "
-        "Generator, seeds, versions and tolerances were fixed, and committed, before any of these seeds was "
-        "tried.\n",
+        "Generator, seeds, versions and tolerances were committed before any of these seeds ran.\n",
         *(f"{line}\n" for line in runs),
         f"{len(forms.FORMS)} operators lead, {len(used)} occur, {sum(used.values())} times. "
         f"Types: {', '.join(grow.NUMPY)}.",
         f"Operator sets: {', '.join(map(str, grow.OPSETS))}. "
         f"Values: {', '.join(dict.fromkeys(grow.MOODS))}.\n",
-        "## How they are judged\n",
+        "## Tolerances\n",
         rules + "\n",
         f"Units in the last place: {units}. Drift: {drifts}.\n",
         "Of LRN, LpNormalization, MeanVarianceNormalization, Det, Erf, Gelu, GlobalMaxPool, Loop, OneHot and "
         "pools with dilations and VALID borders the reference of this version is wrong, or less exact than "
-        "AnyRT; formulas take its place.\n",
-        "GridSample, cubic Resize and Attention have their positions, coefficients and scales in double "
-        "precision, and normalization ignores `stash_type`, which AnyRT takes for the least precision.\n",
-        "## What became of them\n",
+        "AnyRT. Formulas replace it.\n",
+        "The formulas of GridSample, cubic Resize and Attention compute positions, coefficients and scales "
+        "in double precision. Normalization ignores `stash_type`, which AnyRT treats as the least "
+        "precision.\n",
+        "## Results\n",
         "| outcome | models |\n| --- | --- |",
         f"| as the reference | {len(rows) - len(wrong)} |",
         *(f"| {text} | {count} |" for text, count in reported.most_common()),
-        "\n## Mended after the run\n",
-        "Each was tried again; where it differs since, for another reason, it is in the next table, too.\n",
+        "\n## Fixed after the run\n",
+        "Each model ran again. If it now differs for another reason, the next table lists it, too.\n",
         "| seed | what it was |\n| --- | --- |",
         *(f"| {seed} | {text} |" for seed, text in causes.MENDED.items()),
         "\n## Every difference\n",
