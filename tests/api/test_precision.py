@@ -15,6 +15,7 @@ Flag, F, HALF, BF16 = trt.BuilderFlag, trt.float32, trt.float16, trt.bfloat16
 NONE, RELU = trt.MatrixOperation.NONE, trt.ActivationType.RELU
 OBEY, PREFER = Flag.OBEY_PRECISION_CONSTRAINTS, Flag.PREFER_PRECISION_CONSTRAINTS
 X = np.random.default_rng(0).standard_normal((40, 64)).astype(np.float32)
+POSITIVE = np.abs(X) + 0.01
 W = np.random.default_rng(1).standard_normal((64, 60)).astype(np.float32)
 
 
@@ -22,6 +23,12 @@ W = np.random.default_rng(1).standard_normal((64, 60)).astype(np.float32)
 def tiles(monkeypatch):
     """A machine with fast products of half types."""
     monkeypatch.setattr(building, "this_machine", lambda: replace(REFERENCE, has_tiles=True))
+
+
+@pytest.fixture
+def no_tiles(monkeypatch):
+    """A machine that multiplies float16 no faster than float32."""
+    monkeypatch.setattr(building, "this_machine", lambda: REFERENCE)
 
 
 @pytest.fixture
@@ -229,7 +236,7 @@ def test_tensors_without_a_set_type_still_have_one_type(log):
 
 
 @pytest.mark.parametrize("rows", [1, 40, 300])
-def test_weights_stay_half_where_fp16_is_allowed(log, rows):
+def test_weights_stay_half_where_fp16_is_allowed(log, no_tiles, rows):
     """float32 products of weights that float16 represents take half the plan; few rows and many."""
     random = np.random.default_rng(rows)
     x = random.standard_normal((rows, 512)).astype(np.float32)
@@ -255,7 +262,7 @@ def test_weights_stay_half_where_fp16_is_allowed(log, rows):
 
 
 @pytest.mark.parametrize("size", [7, 28])
-def test_kernels_of_one_position_stay_half_where_fp16_is_allowed(log, size):
+def test_kernels_of_one_position_stay_half_where_fp16_is_allowed(log, no_tiles, size):
     random = np.random.default_rng(size)
     x = random.standard_normal((1, 512, size, size)).astype(np.float32)
     kernel = random.standard_normal((300, 512, 1, 1)).astype(np.float32)
@@ -270,7 +277,7 @@ def test_kernels_of_one_position_stay_half_where_fp16_is_allowed(log, size):
 @pytest.mark.parametrize(
     ("method", "size"), [("add_convolution_nd", 3), ("add_deconvolution_nd", 1), ("add_deconvolution_nd", 3)]
 )
-def test_other_kernels_stay_float32(log, method, size):
+def test_other_kernels_stay_float32(log, no_tiles, method, size):
     """Kernels for windows, whose tiles of an image have weights of their own, and for deconvolutions."""
     random = np.random.default_rng(size)
     x = random.standard_normal((1, 128, 12, 12)).astype(np.float32)
@@ -298,3 +305,44 @@ def convolved(log, x, kernel, *flags, method="add_convolution_nd", size=1, maps=
 def test_weights_beyond_half_stay_float32(build):
     engine = build(Flag.FP16, weights=np.full((64, 2000), 7e4, np.float32))
     assert np.isfinite(engine.run(x=X)["y"]).all()
+
+
+@pytest.fixture
+def residual(log):
+    """The outputs of relu(x) + relu(x) W for positive x and weights so small that the sum is relu(x) as it is
+    read; `marked`: relu(x) is an output."""
+    builder = trt.Builder(log)
+
+    def run(*flags, marked=False, strong=False):
+        network = builder.create_network(int(strong) << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
+        config = builder.create_builder_config()
+        x = network.add_input("x", F, X.shape)
+        relu = network.add_activation(x, trt.ActivationType.RELU).get_output(0)
+        small = np.full((X.shape[1], X.shape[1]), 1e-30, np.float32)
+        right = network.add_constant(small.shape, small).get_output(0)
+        y = network.add_matrix_multiply(relu, NONE, right, NONE).get_output(0)
+        total = network.add_elementwise(y, relu, trt.ElementWiseOperation.SUM).get_output(0)
+        relu.name, total.name = "relu", "total"
+        for tensor in (relu, total)[not marked :]:
+            network.mark_output(tensor)
+        for flag in flags:
+            config.set_flag(flag)
+        return builder.build_engine_with_config(network, config).run(x=POSITIVE)
+
+    return run
+
+
+def test_a_tensor_that_products_read_as_bfloat16_is_stored_once(residual, tiles):
+    assert (residual(Flag.BF16)["total"] == rounded(POSITIVE, BF16)).all()
+    assert (rounded(POSITIVE, BF16) != POSITIVE).any()
+
+
+@pytest.mark.parametrize("flags", [(), (Flag.BF16, OBEY), (Flag.BF16, PREFER), (Flag.FP16,)])
+def test_other_networks_read_the_tensor_in_float32(residual, tiles, flags):
+    assert (residual(*flags)["total"] == POSITIVE).all()
+
+
+def test_an_output_keeps_its_numbers_beside_products_in_bfloat16(residual, tiles):
+    outputs = residual(Flag.BF16, marked=True)
+    assert (outputs["relu"] == POSITIVE).all()
+    assert (outputs["total"] == POSITIVE).all()

@@ -18,8 +18,9 @@ import numpy as np
 
 from anyrt.core.enums import BuilderFlag, DataType, LayerType, MatrixOperation
 from anyrt.core.machine import Machine
-from anyrt.ir.graph import Graph, Shape, Value, apply
+from anyrt.ir.graph import Graph, Shape, Value, apply, users
 from anyrt.ir.interpret import interpret
+from anyrt.ir.rewrite import transformed
 from anyrt.ops._filters import FilterAttrs
 from anyrt.ops._product import coded
 from anyrt.ops._quantized import codes
@@ -31,7 +32,7 @@ from anyrt.ops.matrix_multiply import MatrixMultiplyAttrs
 from anyrt.passes.round_layers import rounded
 from anyrt.prims.build import cast, const, map_
 from anyrt.prims.const import Blob, Const
-from anyrt.prims.map import CAST, fn_of
+from anyrt.prims.map import CAST, Map, fn_of
 from anyrt.prims.reshape import Reshape
 from anyrt.prims.view import View
 
@@ -41,6 +42,10 @@ HALVED: Final = (LayerType.MATRIX_MULTIPLY, LayerType.CONVOLUTION)
 LEAST: Final = 1 << 17  # products of a layer that half types make faster, as measured
 USUAL: Final = 64
 EXCESS: Final = (BuilderFlag.EXCESS_PRECISION, BuilderFlag.FP16, BuilderFlag.BF16)
+CONSTRAINTS: Final = (
+    BuilderFlag.OBEY_PRECISION_CONSTRAINTS,
+    BuilderFlag.PREFER_PRECISION_CONSTRAINTS,
+)
 # The contractions of layers, which other types make faster.
 PRODUCTS: Final = (FilterAttrs, FullyConnectedAttrs, MatrixMultiplyAttrs)
 
@@ -48,9 +53,20 @@ PRODUCTS: Final = (FilterAttrs, FullyConnectedAttrs, MatrixMultiplyAttrs)
 def rounds_tensors(is_strong: bool, flags: int) -> bool:
     """Whether tensors are rounded to their types everywhere: unless a flag disables it, or the network is
     weakly typed and allows half types without precision constraints."""
-    flagged = {flag for flag in BuilderFlag if flags >> int(flag) & 1}
+    flagged = _flagged(flags)
     is_fixed = is_strong or BuilderFlag.OBEY_PRECISION_CONSTRAINTS in flagged
     return flagged.isdisjoint(EXCESS[:1] if is_fixed else EXCESS)
+
+
+def stores_bfloat16(is_strong: bool, flags: int) -> bool:
+    """Whether float32 tensors may be stored as bfloat16: in weakly typed networks that allow it and state no
+    precision of layers."""
+    flagged = _flagged(flags)
+    return not is_strong and BuilderFlag.BF16 in flagged and flagged.isdisjoint(CONSTRAINTS)
+
+
+def _flagged(flags: int) -> frozenset[BuilderFlag]:
+    return frozenset(flag for flag in BuilderFlag if flags >> int(flag) & 1)
 
 
 def is_faster(dtype: DataType, machine: Machine, layer: Layer[Attrs]) -> bool:
@@ -135,6 +151,28 @@ def in_type(layer: Layer[Attrs], dtype: DataType, rounds: bool) -> Layer[Attrs]:
         if v is not None and v.dtype in FLOATS and v.dtype is not dtype:
             inputs[i] = rounded(cast(v, dtype)) if rounds else cast(v, dtype)
     return replace(layer, attrs=_widened(layer.attrs, dtype), inputs=tuple(inputs))
+
+
+def stored_once(graph: Graph) -> Graph:
+    """`graph`, in which float32 values that are also cast to bfloat16, for products, are bfloat16 for
+    elementwise functions, too: memory holds them once, in half the bytes. Outputs keep their numbers."""
+    outputs, readers = {v for _, v in graph.outputs}, users(graph)
+
+    def is_twice(v: Value) -> bool:
+        narrow = [_is_bfloat16(r) for r in readers[v]]
+        return v.dtype is FLOAT and v not in outputs and any(narrow) and not all(narrow)
+
+    def change(old: Value, new: Value) -> Value:
+        if not isinstance(old.op, Map) or fn_of(old) == CAST or not any(map(is_twice, old.args)):
+            return new
+        pairs = zip(old.args, new.args, strict=True)
+        return apply(old.op, *(cast(cast(x, BF16), FLOAT) if is_twice(v) else x for v, x in pairs))
+
+    return transformed(graph, change)
+
+
+def _is_bfloat16(reader: Value) -> bool:
+    return fn_of(reader) == CAST and reader.dtype is BF16
 
 
 def _widened(attrs: Attrs, dtype: DataType) -> Attrs:
