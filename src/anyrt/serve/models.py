@@ -143,14 +143,14 @@ class Repository:
             if name not in self.source.names():
                 raise Refused(Reason.UNKNOWN, f"no model {name[:80]!r} in the repository")
             before, loaded = self._models.get(name, {}), self._loaded(name)
-            failures = [f"version {v}: {e.reason}" if v else e.reason for v, e in loaded.items() if not e.model]
-            stays = bool(failures) and any(e.model for e in before.values())
-            if not stays:
-                self._models[name] = loaded
+            lost = [e for e in loaded.values() if e.model is None]
+            stays = bool(lost) and any(e.model for e in before.values())
+            self._models[name] = before if stays else loaded
         _close(loaded if stays else before)
-        if failures:
+        if lost:
+            reasons = "; ".join(f"version {e.version}: {e.reason}" if e.version else e.reason for e in lost)
             still = "; the versions loaded before stay in use" * stays
-            raise Refused(Reason.BAD, f"failed to load {name!r}: {'; '.join(failures)}"[:2000] + still)
+            raise Refused(Reason.BAD, f"failed to load {name!r}: {reasons}"[:2000] + still)
 
     def unload(self, name: str) -> None:
         """Process the waiting requests, and remove the model."""
