@@ -219,10 +219,9 @@ def test_a_failed_reload_leaves_the_loaded_versions_in_use(kind, serving, reposi
         with pytest.raises(utils.InferenceServerException, match=r"version 3: .* stay in use"):
             c.load_model("neg")
         assert c.is_model_ready("neg")
-        assert not c.is_model_ready("neg", "3")
         np.testing.assert_array_equal(c.infer("neg", [input_of(kind)]).as_numpy("y"), -X)
-        shutil.rmtree(repository / "neg" / "3")
-        shutil.rmtree(repository / "neg" / "2")
+        for version in (repository / "neg").glob("[0-9]"):
+            shutil.rmtree(version)
         with pytest.raises(utils.InferenceServerException, match=r"no version with .* stay in use"):
             c.load_model("neg")
         np.testing.assert_array_equal(c.infer("neg", [input_of(kind)]).as_numpy("y"), -X)

@@ -58,13 +58,6 @@ def rounds_tensors(is_strong: bool, flags: int) -> bool:
     return flagged.isdisjoint(EXCESS[:1] if is_fixed else EXCESS)
 
 
-def stores_bfloat16(is_strong: bool, flags: int) -> bool:
-    """Whether float32 tensors may be stored as bfloat16: in weakly typed networks that allow it and state no
-    precision of layers."""
-    flagged = _flagged(flags)
-    return not is_strong and BuilderFlag.BF16 in flagged and flagged.isdisjoint(CONSTRAINTS)
-
-
 def _flagged(flags: int) -> frozenset[BuilderFlag]:
     return frozenset(flag for flag in BuilderFlag if flags >> int(flag) & 1)
 
@@ -153,26 +146,25 @@ def in_type(layer: Layer[Attrs], dtype: DataType, rounds: bool) -> Layer[Attrs]:
     return replace(layer, attrs=_widened(layer.attrs, dtype), inputs=tuple(inputs))
 
 
-def stored_once(graph: Graph) -> Graph:
+def stored_once(graph: Graph, is_strong: bool, flags: int) -> Graph:
     """`graph`, in which float32 values that are also cast to bfloat16, for products, are bfloat16 for
-    elementwise functions, too: memory holds them once, in half the bytes. Outputs keep their numbers."""
+    elementwise functions, too: memory holds them once, in half the bytes. This needs permission for
+    bfloat16 and no precisions as constraints or preferences. Outputs keep their numbers."""
     outputs, readers = {v for _, v in graph.outputs}, users(graph)
 
     def is_twice(v: Value) -> bool:
-        narrow = [_is_bfloat16(r) for r in readers[v]]
+        narrow = [fn_of(r) == CAST and r.dtype is BF16 for r in readers[v]]
         return v.dtype is FLOAT and v not in outputs and any(narrow) and not all(narrow)
 
     def change(old: Value, new: Value) -> Value:
-        if not isinstance(old.op, Map) or fn_of(old) == CAST or not any(map(is_twice, old.args)):
+        if not isinstance(old.op, Map) or fn_of(old) == CAST:
             return new
         pairs = zip(old.args, new.args, strict=True)
         return apply(old.op, *(cast(cast(x, BF16), FLOAT) if is_twice(v) else x for v, x in pairs))
 
-    return transformed(graph, change)
-
-
-def _is_bfloat16(reader: Value) -> bool:
-    return fn_of(reader) == CAST and reader.dtype is BF16
+    flagged = _flagged(flags)
+    is_free = not is_strong and BuilderFlag.BF16 in flagged and flagged.isdisjoint(CONSTRAINTS)
+    return transformed(graph, change) if is_free else graph
 
 
 def _widened(attrs: Attrs, dtype: DataType) -> Attrs:

@@ -149,8 +149,8 @@ class Repository:
         _close(loaded if stays else before)
         if lost:
             reasons = "; ".join(f"version {e.version}: {e.reason}" if e.version else e.reason for e in lost)
-            still = "; the versions loaded before stay in use" * stays
-            raise Refused(Reason.BAD, f"failed to load {name!r}: {reasons}"[:2000] + still)
+            text = f"failed to load {name!r}: {reasons}"[:2000]
+            raise Refused(Reason.BAD, text + "; the versions loaded before stay in use" * stays)
 
     def unload(self, name: str) -> None:
         """Process the waiting requests, and remove the model."""
@@ -271,8 +271,7 @@ def _chosen(files: dict[str, Path], settings: Settings) -> dict[str, Path]:
 
 def _file(folder: Path) -> Path | None:
     """The model of a version: a regular file, no link."""
-    files = [folder / f for f in FILES if _is_regular(folder / f)]
-    return files[0] if files else None
+    return next((folder / f for f in FILES if _is_regular(folder / f)), None)
 
 
 def _is_regular(path: Path) -> bool:

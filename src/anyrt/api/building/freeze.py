@@ -22,7 +22,7 @@ from anyrt.api.model.view import LayerView, NetworkView, TensorView, view_of
 from anyrt.api.model.weights import Weights
 from anyrt.api.plugins.expand import Building, Timings
 from anyrt.api.plugins.lent import lender
-from anyrt.compiler.precision import rounds_tensors, stored_once, stores_bfloat16
+from anyrt.compiler.precision import rounds_tensors, stored_once
 from anyrt.compiler.request import BuildRequest, Settings
 from anyrt.core.counts import count, counts
 from anyrt.core.dtype import short_name
@@ -116,8 +116,7 @@ def _frozen(
         {t.name: t.maker_name for t in outputs if t.maker and names[ends[t]] != t.maker_name},
         tuple((y.name, x.name) for layer in view.layers for y, x in layer.updates),
     )
-    if stores_bfloat16(view.is_strong, settings.flags):
-        plain = stored_once(plain)
+    plain = stored_once(plain, view.is_strong, settings.flags)
     sized = read_once(counted(plain, [*expansion.tells(), *more], ranks.values()))
     _check_outside(view, expansion, dict(sized.outputs[len(outputs) :]))
     graph = order_exchanges(with_conditions(sized, next(iter(held)).name))
