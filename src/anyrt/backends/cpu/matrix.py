@@ -15,13 +15,30 @@ from itertools import product
 from typing import Final, TypeAlias
 
 from anyrt.backends.cpu.intrinsics import AMX, OnTiles
+from anyrt.backends.cpu.stores import prefetch
 from anyrt.codegen import llvmtext as ll
 from anyrt.codegen.checks import NOTHING, NOWHERE
 from anyrt.codegen.scope import Scope
 from anyrt.codegen.values import Values, registers_of
 from anyrt.core.dims import Dim, Sym, add, bounds, linear, mul
+from anyrt.core.dimvalues import substitute
 from anyrt.ir.buffer import Buffer
-from anyrt.ir.kernel import Alloc, Alu, Const, Fold, For, Intrinsic, Load, Loop, Op, Stmt, Store, alu, load
+from anyrt.ir.kernel import (
+    Alloc,
+    Alu,
+    Const,
+    Fetch,
+    Fold,
+    For,
+    Intrinsic,
+    Load,
+    Loop,
+    Op,
+    Stmt,
+    Store,
+    alu,
+    load,
+)
 from anyrt.ir.rewrite import Fail
 from anyrt.ir.statements import expressions
 from anyrt.ir.visit import Rewrite
@@ -32,6 +49,23 @@ LANES: Final = 2 * SIDE
 FIRST, SECOND = (4, 5), (6, 7)  # the tiles of the factors; before them those of sums
 CHAINED: Final = "amx_overlapped"
 Vars: TypeAlias = tuple[Sym, Sym, Sym, Sym]  # of lanes, words, rows, and rows that are stored
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """A range that the loop over words prefetches: from `start` on, `step` elements with each word."""
+
+    buffer: Buffer
+    start: Dim
+    step: int
+
+    def prefetch(self, v: Values, scope: Scope, start: str, word: str) -> None:
+        """Prefetch the cache lines of a tile of words from `word` on."""
+        size = self.step * ll.BYTES[self.buffer.stored]
+        moved = v.out.put(scope, f"mul i64 {word}, {size}")
+        here = v.out.put(scope, f"getelementptr i8, ptr {start}, i64 {moved}")
+        for line in range(0, SIDE * size, SIDE * WORD):
+            prefetch(v.out, scope, here, line)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +84,7 @@ class MatrixProduct:
     seconds: tuple[Load, ...]
     step: Dim
     target: Store
+    ahead: tuple[Ahead, ...] = ()
 
     @property
     def is_dense(self) -> bool:
@@ -132,7 +167,7 @@ def matrix_product(loop: For, among: Sequence[OnTiles] = AMX) -> MatrixProduct |
             kind=Loop.VECTOR,
             body=(
                 Alloc(buffer=sums, value=Const(value=0 | 0.0)),
-                For(var=word, kind=Loop.SERIAL, body=(For(var=row, kind=Loop.UNROLL, body=folds),)),
+                For(var=word, kind=Loop.SERIAL, body=(For(var=row, kind=Loop.UNROLL, body=folds), *fetches)),
                 For(var=out, kind=Loop.UNROLL, body=(Store() as store,)),
             ),
         ):
@@ -141,8 +176,18 @@ def matrix_product(loop: For, among: Sequence[OnTiles] = AMX) -> MatrixProduct |
             if isinstance(p, Fail):
                 return p
             even = (p.is_dense or not p.by.grid.apart) and p.text(sums, vars) == (folds, store)
-            return p if even else Fail("its rows and words are not evenly spaced")
+            ahead = tuple(_ahead(s, word, loop.var) for s in fetches)
+            if not even or None in ahead:
+                return Fail("its rows and words are not evenly spaced")
+            return replace(p, ahead=tuple(x for x in ahead if x is not None))
     return Fail("it does not sum dots of several rows and store the sums")
+
+
+def _ahead(stmt: Stmt, word: Sym, lane: Sym) -> Ahead | None:
+    moves = linear(substitute(stmt.index, {lane: 0}), word) if isinstance(stmt, Fetch) else None
+    if moves is None or not isinstance(moves[0], int) or not isinstance(stmt, Fetch):
+        return None
+    return Ahead(stmt.buffer, moves[1], moves[0])
 
 
 def intrinsic(loop: For) -> str | Fail:
@@ -223,6 +268,7 @@ def write(v: Values, p: MatrixProduct, between: Callable[[str], None] = lambda w
         out.scopes.name("done"),
     )
     before, last = out.scopes.name("pre"), out.scopes.name("end")
+    ranges = [(v.address(scope, x.buffer, v.dim(x.start)), x) for x in p.ahead]
     scope.lines += [f"  br label %{before}", f"{before}:", f"  br label %{head}", f"{head}:"]
     scope.lines.append(f"  {at} = phi i64 [0, %{before}], [{after}, %{last}]")
     here = out.put(scope, f"getelementptr i32, ptr {first}, i64 {moved(v, scope, first, at)}")
@@ -239,6 +285,8 @@ def write(v: Values, p: MatrixProduct, between: Callable[[str], None] = lambda w
             start = out.put(scope, f"getelementptr i32, ptr {second}, i64 {moved(v, scope, second, lane)}")
             step = ("i64", moved(v, scope, second, str(LANES * WORD * len(seconds))))
             _call(v, scope, "llvm.x86.tileloadd64", ("i8", str(SECOND[c])), ("ptr", start), step)
+        for start, x in ranges:
+            x.prefetch(v, scope, start, at)
         for r, c in product(rows, range(2)):
             tiles = (2 * r + c, FIRST[r], SECOND[c])
             _call(v, scope, p.by.name, *(("i8", str(t)) for t in tiles))

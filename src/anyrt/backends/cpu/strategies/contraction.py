@@ -307,23 +307,24 @@ def _prefetch(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     """The prefetch of the next item, and of the lanes of later terms."""
     if codes_in(plan.tile.product.second):
         return Fail("codes are prefetched block by block")
-    read = _as_read(kernel, plan)
+    read = _as_read(kernel, plan, c)
     if isinstance(read, Fail):
         return read
     plan, t, p = read, read.tile, read.product
     tiles, more = counts(t, c)
     lanes = upcoming.next_panel(plan, _later(t, tiles, more), _line(c), c.names)
-    rows = upcoming.next_rows(plan, c.names) if _has_runs(p) else None
+    rows = upcoming.next_rows(plan, c.names) if _has_runs(p) and not t.is_whole else None
     runs = [run.part(turn(plan.m.within)) for run in (lanes, rows) if run is not None]
     return upcoming.prefetch_terms(kernel, plan.m.i, runs, p.summed[-1], _ahead(t, c, tiles * more == 1))
 
 
-def _as_read(kernel: Kernel, plan: Tiled) -> Tiled | Fail:
+def _as_read(kernel: Kernel, plan: Tiled, c: Context) -> Tiled | Fail:
     """The plan with the product as its sums read it: by words, if its terms are words."""
     words, p = plan.tile.words, plan.tile.product
     if words is None:
         return plan
-    number = None if words.split or plan.tile.is_whole else upcoming.term_around(kernel.body, plan.m.i)
+    loaded = words.split or (plan.tile.is_whole and not c.machine.has_tiles)
+    number = None if loaded else upcoming.term_around(kernel.body, plan.m.i)
     if number is None:
         return Fail("tiles of words are loaded as a whole")
     first, second = (word(x, p.summed[-1], number, words.parts) for x in (p.first, p.second))
