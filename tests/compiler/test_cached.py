@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 import anyrt
-from anyrt.compiler.cached import SOURCES
+from anyrt.backends.cpu import device
+from anyrt.compiler.cached import SOURCES, _machine
 
 
 def test_every_folder_that_the_compiler_imports_is_in_the_name_of_its_code():
@@ -49,3 +50,12 @@ def test_code_of_a_package_without_sources_has_the_name_of_their_compiled_forms(
     assert first == version(tmp_path)
     os.utime(package / "codegen/emit.pyc", (1, 1))
     assert version(tmp_path) != first
+
+
+def test_code_for_matrix_tiles_is_not_found_where_the_system_refuses_them(monkeypatch):
+    """Containers may share a cache and differ in what their seccomp profiles permit."""
+    keys = set()
+    for permitted in (True, False):
+        monkeypatch.setattr(device, "permit_tiles", lambda answer=permitted: answer)
+        keys.add(_machine(device.CpuDevice()))
+    assert len(keys) == 2

@@ -120,8 +120,9 @@ class CpuDevice:
         return HostMemory(view.ctypes.data, view)
 
     def identity(self) -> str:
-        """Vendor, model and instruction sets of the processor."""
-        return processor()
+        """Vendor, model and instruction sets of the processor, and whether this process may use its tiles:
+        cached code that does ends a process that may not."""
+        return f"{processor()}|tiles {permit_tiles()}"
 
 
 @cache
