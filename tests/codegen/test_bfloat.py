@@ -58,13 +58,33 @@ def test_one_subnormal_number_among_others_is_kept(length):
     values = np.full((length, length), 1.2345678, np.float32)
     values[np.diag_indices(length)] = np.float32(1e-39) * (-1) ** np.arange(length)
     values[-1, 1:3] = np.inf, np.nan
+    np.testing.assert_array_equal(
+        run(lowering, values, DataType.BF16).view(np.uint16),
+        values.astype(ml_dtypes.bfloat16).view(np.uint16),
+    )
+
+
+def run(lowering: native.Lowered, values: np.ndarray, result: DataType) -> np.ndarray:
     trial = Trial(load(lowering, host()), {})
     (source,), (target,) = (
         [p for p in lowering.module.places if p.name == name] for name in ("in_x", "out_y")
     )
     trial.write(source, values, DataType.FLOAT)
     trial.run()
-    np.testing.assert_array_equal(
-        trial.read(target, DataType.BF16, values.shape).view(np.uint16),
-        values.astype(ml_dtypes.bfloat16).view(np.uint16),
-    )
+    return trial.read(target, result, values.shape)
+
+
+def test_values_that_stay_float32_are_rounded_in_their_bits():
+    """Every exponent of both signs with bits below, at and above the middle between two bfloat16, behind even
+    and odd ones: subnormals, infinities and NaN of every kind among them."""
+    low = [0, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF, 0x17FFF, 0x18000, 0x18001, 0x7FFFFF, 0x7F8000, 0x400000]
+    bits = (np.arange(512, dtype=np.uint32)[:, None] << 23) + np.uint32(low)
+    values = bits.view(np.float32)
+    x = b.param("x", values.shape, DataType.FLOAT)
+    lowering = lowered(b.map_("neg", b.map_("to_bf16", b.map_("neg", x))), x)
+    assert "narrow" not in text_of(lowering, REFERENCE)
+    with np.errstate(invalid="ignore"):
+        expected = values.astype(ml_dtypes.bfloat16).astype(np.float32)
+    got = run(lowering, values, DataType.FLOAT)
+    np.testing.assert_array_equal(got, expected)
+    np.testing.assert_array_equal(np.signbit(got), np.signbit(expected))

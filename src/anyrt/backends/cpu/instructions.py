@@ -17,7 +17,7 @@ from anyrt.codegen.writer import Dot, Writer
 from anyrt.core.machine import Machine
 from anyrt.ir.buffer import Scalar
 from anyrt.ir.intrinsic import text_of
-from anyrt.ir.kernel import Alu, Expr, Intrinsic, Op
+from anyrt.ir.kernel import Alu, Cast, Expr, Intrinsic, Op
 
 WIDEST = 512  # bits of a vector where there is AVX-512
 
@@ -45,6 +45,8 @@ class CpuInstructions:
             return coded
         if isinstance(x, Alu) and x.op is Op.CODE and not self._scales:
             return code_expanded(x)
+        if self.machine.has_bf16 and isinstance(x, Cast):
+            return bfloat.rounded(x)
         if self.machine.has_fma and isinstance(x, Alu) and x.op is Op.DIV:
             return quotients.replacement(x)
         return None if self.machine.has_rounding else legal.replacement(x)
