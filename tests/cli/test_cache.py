@@ -1,5 +1,6 @@
 """`anyrt cache`: warming, exporting, importing, pruning, and a cache that cannot be used."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -84,6 +85,45 @@ def test_warm_succeeds_with_a_complete_cache_that_is_closed(plan, own_cache, cap
     out(capsys, "cache", "warm", plan)
     monkeypatch.setattr(os, "access", lambda *args: False)
     assert out(capsys, "cache", "warm", plan).startswith("compiled 0 networks, 1 network")
+
+
+@pytest.mark.parametrize("network", ["net.plan", "net.py"])
+def test_export_fails_with_one_line_if_nothing_can_be_kept(network, plan, folder, capsys, monkeypatch):
+    (folder / "shared").mkdir()
+    (folder / "shared").chmod(0o777)
+    (folder / "shared" / f"{'a' * 64}.kernel").touch()
+    for place, do in (("/proc/none", "set ANYRT_CACHE_DIR"), (folder / "shared", "run chmod go-w on it")):
+        monkeypatch.setenv("ANYRT_CACHE_DIR", str(place))
+        output = out(capsys, "cache", "export", "code.anyrt", network, status=2)
+        assert output.startswith(f"anyrt cache: [AR803] {place}: got ")
+        assert do in output
+        assert output.count("\n") == 1
+        assert not (folder / "code.anyrt").exists()
+
+
+def test_a_problem_of_writing_is_reported_once_by_an_export(plan, own_cache, capsys, monkeypatch):
+    def full(*args, **kwargs):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("anyrt.plan.cache.write_atomically", full)
+    warning, error = out(capsys, "cache", "export", "code.anyrt", plan, status=2).splitlines()
+    assert warning.startswith("anyrt cache: kernel cache not written: [AR803] ")
+    assert "got code that was not kept" in error
+
+
+def test_a_problem_of_writing_is_reported_once_by_an_import(exported_file, capsys, monkeypatch):
+    monkeypatch.setenv("ANYRT_CACHE_DIR", "/proc/none")
+    with pytest.raises(SystemExit, match="1"):
+        main(["cache", "import", str(exported_file), "--allow-native-code"])
+    output = capsys.readouterr()
+    assert output.out == "imported 0 entries into /proc/none\n"
+    assert output.err.count("kernel cache not written: [AR803]") == 1
+
+
+def test_export_succeeds_with_a_complete_cache_that_is_closed(exported_file, plan, capsys, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda *args: False)
+    assert out(capsys, "cache", "export", "again.anyrt", plan).startswith("again.anyrt: native code of 1")
+    assert Path("again.anyrt").read_bytes() == exported_file.read_bytes()
 
 
 def test_every_changed_byte_is_rejected(exported_file):

@@ -25,7 +25,7 @@ from itertools import accumulate
 from typing import Final
 
 from anyrt.compiler import cached
-from anyrt.compiler.cached import Log, ToTarget, Warn, kernel_cache, warn_python
+from anyrt.compiler.cached import Log, ToTarget, Warn, kernel_cache, once, warn_python
 from anyrt.core.errors import CompileError, PlanError, ResourceError
 from anyrt.core.flags import read_flags
 from anyrt.core.machine import this_machine
@@ -107,6 +107,7 @@ def export(
     files: Sequence[PlanFile], device: Device, target: ToTarget, warn: Warn, log: Log
 ) -> list[bytes | memoryview]:
     """The segments of a file with the code of these plans, compiled if necessary."""
+    warn = once(warn)
     warm(files, device, target, warn, log)
     keys = [
         (POOL, ""),
@@ -168,7 +169,7 @@ def keep(exported: Exported, device: Device, warn: Warn = warn_python) -> int:
     """Store code in the cache of this user, and return the number of entries; CompileError AR806 if it cannot
     run here."""
     check_runs(exported.maker, here(device))
-    store = kernel_cache(warn)
+    store = kernel_cache(once(warn))
     return sum(store.put_bytes(_key(device, e.kind, e.digest), (e.content,)) for e in exported.entries)
 
 

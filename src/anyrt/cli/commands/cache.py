@@ -16,7 +16,6 @@ you would run a program from the same source (SECURITY.md).
 
 from __future__ import annotations
 
-import contextlib
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
@@ -25,10 +24,11 @@ from typing import TYPE_CHECKING, Final
 
 from anyrt.cli.command import Command
 from anyrt.cli.show import print_json, print_table, print_text
-from anyrt.core.errors import ArgumentError
+from anyrt.core.errors import ArgumentError, ResourceError
 from anyrt.core.flags import read_flags
 from anyrt.core.units import byte_count, bytes_of, counted
 from anyrt.plan.cache import DEFAULT_LIMIT, KernelCache, default_directory
+from anyrt.plan.disk import open_regular, write_atomically
 
 if TYPE_CHECKING:
     from anyrt.plan.file import PlanFile
@@ -79,16 +79,13 @@ def show(args: Namespace) -> None:
     """Print every entry with its size and age."""
     directory = default_directory()
     paths = entries(directory)
-    now = time.time()
     if args.json:
         print_json(_facts(directory, paths))
         return
-    rows = [(p.name[:16], byte_count(p.stat().st_size), _age(now - p.stat().st_mtime)) for p in paths]
+    rows = [(p.name[:16], byte_count(p.stat().st_size), _age(time.time() - p.stat().st_mtime)) for p in paths]
     print_table(("key", "size", "last used"), rows)
-    total, limit = byte_count(kept_bytes(directory)), read_flags().cache_limit or DEFAULT_LIMIT
-    print_text(
-        f"{counted(len(paths), 'entry', 'entries')}, {total} of at most {byte_count(limit)}, in {directory}"
-    )
+    total, limit = map(byte_count, (kept_bytes(directory), read_flags().cache_limit or DEFAULT_LIMIT))
+    print_text(f"{counted(len(paths), 'entry', 'entries')}, {total} of at most {limit}, in {directory}")
     report_unusable()
 
 
@@ -124,8 +121,7 @@ def clear(args: Namespace) -> None:
     directory = default_directory()
     paths = entries(directory)
     for path in paths:
-        with contextlib.suppress(FileNotFoundError):
-            path.unlink()
+        path.unlink(missing_ok=True)
     _say(args, f"removed {counted(len(paths), 'entry', 'entries')} from {directory}", removed=len(paths))
 
 
@@ -152,14 +148,10 @@ def prune(args: Namespace) -> None:
 def warm(args: Namespace) -> None:
     """Compile the code of networks that the cache lacks; status 1 if the cache cannot keep it."""
     from anyrt.backends import loader
-    from anyrt.compiler import cached, exported
+    from anyrt.compiler import exported
 
-    store = KernelCache(default_directory(), lambda text: None)
-    problem = store.refusal()
-    # Plans are not built for a cache that neither has nor takes code.
-    files = _plans(args.files) if problem is None or entries(store.directory) else []
-    keys = [cached.plan_key(loader.device(), file.code) for file in files]
-    if problem is not None and not (keys and all(map(store.get_bytes, keys))):
+    files, problem = _plans(args.files)
+    if problem is not None:
         _warn(f"nothing was compiled, since compiled code cannot be kept: {problem}")
         raise SystemExit(1)
     compiled = exported.warm(files, loader.device(), loader.target, _warn)
@@ -172,21 +164,22 @@ def export(args: Namespace) -> None:
     """Write the code of networks to a file."""
     from anyrt.backends import loader
     from anyrt.compiler import exported
-    from anyrt.plan.disk import write_atomically
 
-    target, files = Path(args.files[0]), _plans(args.files[1:])
+    files, problem = _plans(args.files[1:])
+    if problem is not None:
+        raise problem
+    target = Path(args.files[0])
     parts = exported.export(files, loader.device(), loader.target, _warn, lambda severity, text: None)
     write_atomically(target, parts)
-    size = byte_count(sum(map(len, parts)))
-    text = f"{target}: native code of {counted(len(files), 'network')} for this processor, {size}"
-    _say(args, text, file=str(target), networks=len(files), bytes=sum(map(len, parts)))
+    nbytes = sum(map(len, parts))
+    text = f"native code of {counted(len(files), 'network')} for this processor, {byte_count(nbytes)}"
+    _say(args, f"{target}: {text}", file=str(target), networks=len(files), bytes=nbytes)
 
 
 def import_(args: Namespace) -> None:
     """Add the code of a file to the cache, after all checks."""
     from anyrt.backends import loader
     from anyrt.compiler import exported
-    from anyrt.plan.disk import open_regular
 
     source, device = Path(args.files[0]), loader.device()
     with open_regular(source, str(source)) as file:
@@ -198,16 +191,25 @@ def import_(args: Namespace) -> None:
     if exported.is_of_another_machine(code.maker, device):
         _warn("the code was compiled for a machine with other caches or numbers of cores; it runs here")
     kept = exported.keep(code, device, _warn)
-    text = f"imported {counted(kept, 'entry', 'entries')} into {default_directory()}"
-    _say(args, text, imported=kept)
+    _say(args, f"imported {counted(kept, 'entry', 'entries')} into {default_directory()}", imported=kept)
     if kept < len(code.entries):
         raise SystemExit(1)
 
 
-def _plans(places: Sequence[str]) -> list[PlanFile]:
+def _plans(places: Sequence[str]) -> tuple[list[PlanFile], ResourceError | None]:
+    """The plans of networks; the problem of the cache, unless it has the code of all of them."""
+    from anyrt.backends import loader
     from anyrt.cli.script import plan_file, plan_source
+    from anyrt.compiler import cached
 
-    return [plan_file(plan_source(place)) for place in places]
+    store = KernelCache(default_directory(), lambda text: None)
+    problem = store.refusal()
+    # Plans are not built for a cache that neither has nor takes code.
+    if problem is not None and not any(store.get_bytes(p.stem) for p in entries(store.directory)):
+        return [], problem
+    files = [plan_file(plan_source(place)) for place in places]
+    has_all = all(store.get_bytes(cached.plan_key(loader.device(), file.code)) for file in files)
+    return files, None if has_all else problem
 
 
 def _warn(text: str) -> None:
