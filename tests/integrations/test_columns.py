@@ -1,11 +1,11 @@
-"""Table columns as inputs of models, and tensors in the formats of other servers."""
+"""Table columns as inputs of models."""
 
 import pickle
 
 import numpy as np
 import pytest
 
-from anyrt.core.errors import AnyrtError, ArgumentError
+from anyrt.core.errors import ArgumentError
 from anyrt.integrations import columns as c
 from anyrt.onnx.predictor import Predictor
 
@@ -39,16 +39,3 @@ def test_it_can_be_pickled(predictor):
 def test_a_missing_column_is_named(predictor):
     with pytest.raises(ArgumentError, match=r"AR304.*no column 'b'"):
         c.Columns(predictor)({"a": lists(2)})
-
-
-def test_clients_get_types_that_numpy_has(predictor):
-    ports = predictor.metadata().inputs
-    assert [c.protocol_type(p) for p in ports] == ["FP32", "UINT8"]
-    results = c.served(predictor, {"a": np.ones((2, 2, 2), np.float32), "b": np.uint8([1, 2])})
-    assert results["twice"].dtype == np.float32
-    np.testing.assert_array_equal(results["twice"], np.full((2, 2, 2), 2))
-
-
-def test_a_wrong_type_is_rejected(predictor):
-    with pytest.raises(AnyrtError):
-        c.served(predictor, {"a": np.ones((2, 2, 2), np.float32), "b": np.float64([1, 2])})

@@ -1,5 +1,5 @@
 """Converts columns of tables to the inputs of a model, and its outputs to columns, for Ray, Spark, Dask and
-Daft; converts tensors to types that clients of MLServer and KServe support.
+Daft.
 
 Columns(Predictor("model.onnx", threads=1))({"x": np.zeros((64, 3), np.float32)})["y"]
 """
@@ -21,7 +21,6 @@ from anyrt.onnx.session import Port
 
 Array = NDArray[Any]  # Any: columns may have any type
 SINGLE: Final = 4  # bytes: tables have no smaller floating-point type
-BUILT_IN: Final = 1  # `isbuiltin` of a type that NumPy defines
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,30 +80,3 @@ def rows(port: Port, array: Array) -> Array:
     """An output as a column: each row is a number or a flat array."""
     column = array.astype(table_dtype(port))
     return column if column.ndim == 1 else column.reshape(len(column), prod(column.shape[1:]))
-
-
-def protocol_type(port: Port) -> str:
-    """The type of a tensor in a request or response, as the Open Inference Protocol names it: FP32 for
-    bfloat16."""
-    dtype = client_dtype(port)
-    if dtype.kind == "b":
-        return "BOOL"
-    return f"{ {'f': 'FP', 'i': 'INT', 'u': 'UINT'}[dtype.kind] }{8 * dtype.itemsize}"
-
-
-def client_dtype(port: Port) -> np.dtype[Any]:  # Any: see Array
-    """The type for clients that support only NumPy's types: float32 for bfloat16 and FP8."""
-    dtype = np.dtype(numpy_dtype(port.dtype))
-    return dtype if dtype.isbuiltin == BUILT_IN else np.dtype(np.float32)
-
-
-def served(predictor: Predictor, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """The outputs for inputs of a client, both in types that it supports. Raises the errors of
-    `Predictor.run`."""
-    metadata = predictor.metadata()
-    types = {p.name: np.dtype(numpy_dtype(p.dtype)) for p in metadata.inputs}
-    feeds = {
-        n: a if types.get(n, a.dtype).isbuiltin == BUILT_IN else a.astype(types[n]) for n, a in inputs.items()
-    }
-    results = predictor.run(feeds)
-    return {p.name: results[p.name].astype(client_dtype(p), copy=False) for p in metadata.outputs}
