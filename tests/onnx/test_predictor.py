@@ -103,6 +103,15 @@ def test_many_threads_share_few_contexts(path):
     assert predictor.stats().contexts <= 2
 
 
+def test_calls_in_turn_use_the_same_context(path):
+    predictor = anyrt.Predictor(path, contexts=3)
+    for k in range(4):
+        np.testing.assert_array_equal(predictor.run({"x": X * k})["y"], -X * k)
+        with pytest.raises(BindingError):
+            predictor.run({"x": "three"})
+    assert predictor.stats().contexts == 1
+
+
 def test_pickled_one_runs_in_another_process_and_folder(path, monkeypatch):
     monkeypatch.chdir(path.parent)
     predictor = anyrt.Predictor("m.onnx")

@@ -69,10 +69,12 @@ class Stats:
 
 @dataclass(slots=True)
 class _Opened:
-    """An engine in the process that opened it, with its idle contexts."""
+    """An engine in the process that opened it, with its idle contexts, of which the last used one is taken
+    first. `permits`: one for each inference that may start."""
 
     session: Session
-    idle: queue.LifoQueue[DirectCall | None]
+    idle: list[DirectCall]
+    permits: queue.SimpleQueue[None]
     profiles: tuple[Mapping[str, Shapes], ...]
     ranks: Communicator | None = None
     pid: int = field(default_factory=os.getpid)
@@ -155,25 +157,27 @@ class Predictor(metaclass=Listed):
 
     def _one(self, inputs: Mapping[str, object]) -> Arrays:
         opened = self._open()
-        with self._context(opened) as call:
+        opened.permits.get()  # waits while the maximum of contexts computes
+        try:
+            try:
+                call = opened.idle.pop()
+            except IndexError:  # another thread may have taken the last one
+                call = self._context(opened)
             start, done = time.perf_counter(), 0
             try:
                 results, done = call(inputs, opened.ranks), 1
             finally:
                 self._count(runs=done, failures=1 - done, seconds=time.perf_counter() - start)
+                opened.idle.append(call)
+        finally:
+            opened.permits.put(None)
         return {p.name: results[p.name] for p in opened.session.outputs}
 
-    @contextlib.contextmanager
-    def _context(self, opened: _Opened) -> Iterator[DirectCall]:
-        """An idle context, or a new one if there are fewer than the maximum; otherwise waits for one."""
-        context = opened.idle.get()
-        try:
-            if context is None:
-                context = DirectCall(state_of(opened.session.engine).engine.create_context(Policy.ON_DEMAND))
-                self._count(contexts=1)
-            yield context
-        finally:
-            opened.idle.put(context)
+    def _context(self, opened: _Opened) -> DirectCall:
+        """A new context."""
+        context = DirectCall(state_of(opened.session.engine).engine.create_context(Policy.ON_DEMAND))
+        self._count(contexts=1)
+        return context
 
     def _count(self, runs: int = 0, failures: int = 0, seconds: float = 0.0, contexts: int = 0) -> None:
         with self._lock:
@@ -209,15 +213,15 @@ class Predictor(metaclass=Listed):
         logger = Logger(Severity.ERROR)
         with strict():
             engine = Runtime(logger).deserialize_cuda_engine(self._plan(logger))
-        idle: queue.LifoQueue[DirectCall | None] = queue.LifoQueue()
+        permits = queue.SimpleQueue[None]()
         for _ in range(self._contexts):
-            idle.put(None)
+            permits.put(None)
         names = [p.name for p in Session(engine).inputs]
         profiles = tuple(
             {n: _shapes(engine.get_tensor_profile_shape(n, k)) for n in names}
             for k in range(len(state_of(engine).plan.profiles))
         )
-        return _Opened(Session(engine), idle, profiles)
+        return _Opened(Session(engine), [], permits, profiles)
 
     def _plan(self, logger: Logger) -> IHostMemory | bytes:
         model = self._model
