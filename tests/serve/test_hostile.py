@@ -240,6 +240,56 @@ def test_pages_of_other_origins_cannot_ask(serving, neg):
         assert ask(server, "/v2/health/live", headers={"Origin": origin})[0] == status, origin
 
 
+def test_each_request_is_checked_after_one_that_passed(serving, neg, tmp_path):
+    (tmp_path / "token").write_text("secret")
+    server = serving(neg, "--token-file", tmp_path / "token")
+    good = {"Host": "localhost", "Authorization": "Bearer secret"}
+    assert [ask(server, data=body(), headers=good)[0] for _ in range(2)] == [200, 200]
+    changes = [
+        ({"Host": "evil.example"}, 400),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Authorization": "Bearer secre"}, 401),
+        ({"Authorization": ""}, 401),
+        ({}, 200),
+    ]
+    for change, status in changes:
+        assert ask(server, data=body(), headers=good | change)[0] == status, change
+    start = b"GET /v2 HTTP/1.1\r\nAuthorization: Bearer secret\r\nConnection: close\r\n"
+    assert b" 200 " in raw(server, start + b"Host: localhost\r\n\r\n")[:20]
+    twice = b"Host: evil.example\r\nHost: localhost\r\n\r\n"
+    assert b" 400 " in raw(server, start + twice)[:20]
+
+
+def test_a_repeated_description_of_tensors_is_compared_with_each_body(serving, neg):
+    server = serving(neg)
+    tensor = {"name": "x", "datatype": "FP32", "shape": [1, 3], "parameters": {"binary_data_size": 12}}
+    header = json.dumps({"inputs": [tensor]}).encode()
+    headers = {"Inference-Header-Content-Length": str(len(header))}
+    for k in range(3):
+        status, text = ask(server, data=header + (X + k).tobytes(), headers=headers)
+        assert (status, json.loads(text)["outputs"][0]["data"]) == (200, (-X - k).ravel().tolist())
+    for data, error in ((X.tobytes()[:-1], "binary_data_size 12"), (X.tobytes() + b"1", "1 bytes belong")):
+        status, text = ask(server, data=header + data, headers=headers)
+        assert (status, error in json.loads(text)["error"]) == (400, True)
+    assert ask(server, data=header + X.tobytes(), headers={})[0] == 400
+
+
+def test_more_descriptions_of_tensors_than_are_known_are_answered(serving, neg):
+    server = serving(neg, "--max-batch-size", 256)
+    for rows in (*range(1, 150), 1):
+        shape, data = [rows, 3], np.full((rows, 3), rows, np.float32)
+        tensor = {
+            "name": "x",
+            "datatype": "FP32",
+            "shape": shape,
+            "parameters": {"binary_data_size": data.nbytes},
+        }
+        header = json.dumps({"inputs": [tensor]}).encode()
+        headers = {"Inference-Header-Content-Length": str(len(header))}
+        status, text = ask(server, data=header + data.tobytes(), headers=headers)
+        assert (status, json.loads(text)["outputs"][0]["shape"]) == (200, shape)
+
+
 def test_server_listens_on_this_machine_alone(serving, neg):
     server = serving(neg)
     lines = [

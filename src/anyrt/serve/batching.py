@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -27,6 +27,7 @@ from anyrt.serve.tracing import Runs, Span
 
 # Nanoseconds of a run in the caller's own thread: waking two threads takes about half of it.
 SHORT: Final = 200_000
+UNREAD: Final = Future[Arrays]()  # of requests whose outputs are returned
 KEPT: Final = 256  # shapes whose runs are known to be short
 PASSED: Final = 3  # full batches that may run before the oldest request, whose batch is not full
 
@@ -39,9 +40,9 @@ class _Request:
     rows: int
     key: Key
     deadline: float
-    span: Span | None = None
-    arrived: int = field(default_factory=time.perf_counter_ns)
-    answer: Future[Arrays] = field(default_factory=Future)
+    span: Span | None
+    arrived: int
+    answer: Future[Arrays]
 
 
 class Batcher:
@@ -66,7 +67,8 @@ class Batcher:
         self._room = settings.queue or limits.queue
         self._seconds = settings.timeout_seconds or limits.request_seconds
         self._queue: deque[_Request] = deque()
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
         self._is_open = True
         self._running = self._passed = 0
         self._short = set[tuple[Shape, ...]]()
@@ -78,8 +80,9 @@ class Batcher:
     def submit(self, arrays: Mapping[str, NDArray[Any]], seconds: float | None = None) -> Future[Arrays]:
         """The future result; `seconds` is its time limit, at most that of the model. A future that is
         cancelled while it waits is not run. Refused: BUSY, the queue is full or closed."""
-        request = self._request(arrays, self._seconds if seconds is None else min(seconds, self._seconds))
-        with self._changed:
+        seconds = self._seconds if seconds is None else min(seconds, self._seconds)
+        request = self._request(arrays, seconds, Future())
+        with self._lock:
             if not self._is_open:
                 raise Refused(Reason.BUSY, "the model is being unloaded; ask again")
             if len(self._queue) >= self._room:
@@ -93,16 +96,16 @@ class Batcher:
         short; otherwise None: submit it. Refused: the run has failed."""
         if self._settings.delay_seconds or _shapes(arrays) not in self._short:
             return None
-        with self._changed:
+        with self._lock:
             if self._queue or self._running >= self._settings.instances or not self._is_open:
                 return None
             self._running += 1
         try:
-            return self._together([self._request(arrays, 0)])[0]
+            return self._together([self._request(arrays, 0, UNREAD)])[0]
         except FAULTS as error:
             raise _refusal(error) from error
         finally:
-            with self._changed:
+            with self._lock:
                 self._running -= 1
 
     def close(self) -> None:
@@ -113,12 +116,17 @@ class Batcher:
         for thread in self._threads:
             thread.join()
 
-    def _request(self, arrays: Mapping[str, NDArray[Any]], wait: float) -> _Request:  # Any: as above
+    def _request(
+        self,
+        arrays: Mapping[str, NDArray[Any]],  # Any: as above
+        wait: float,
+        answer: Future[Arrays],
+    ) -> _Request:
         batched = self._settings.max_batch_size > 0
         rows = next(iter(arrays.values())).shape[0] if batched and arrays else 1
         key = tuple((n, x.shape[1:]) for n, x in arrays.items()) if self.joins else ()
         span = self._runs.current() if self._runs else None
-        return _Request(arrays, rows, key, time.monotonic() + wait, span)
+        return _Request(arrays, rows, key, time.monotonic() + wait, span, time.perf_counter_ns(), answer)
 
     def _work(self) -> None:
         while (group := self._take()) is not None:

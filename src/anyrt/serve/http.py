@@ -10,7 +10,7 @@ import hmac
 import re
 import time
 import zlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 from google.protobuf.json_format import MessageToDict
@@ -21,7 +21,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from anyrt.serve.inference import Asked, read_json, read_request, write_response
 from anyrt.serve.invariance import Arrays
@@ -38,6 +38,8 @@ HEADER_LENGTH: Final = "inference-header-content-length"
 OPEN: Final = ("/v2/health/live", "/v2/health/ready", "/")
 LONG: Final = 1 << 18  # bytes of JSON that a thread reads, so that other requests continue
 PATIENT: Final = 0.05  # seconds between checks whether a client still waits
+KEPT: Final = 64  # pairs of a Host and an origin
+INFER: Final = re.compile(r"/v2/models/(?P<name>[^/]+)(?:/versions/(?P<version>[^/]+))?/infer")
 HOST: Final = re.compile(r"(?:https?://)?(\[[0-9a-f:]+\]|[^:/@]+)(?::\d+)?")  # of an origin or a Host header
 MODEL: Final = "/v2/models/{name}"
 VERSION: Final = MODEL + "/versions/{version}"
@@ -48,6 +50,7 @@ REFUSED: Final = {
     "/v2/logging": SETTINGS.format("log"),
 }
 Answer = Callable[[Service, Request], Awaitable[Response]]
+Known = tuple[str, bytes | None, bytes | None]
 
 
 def application(
@@ -85,52 +88,81 @@ def application(
         *(route(p + "{rest:path}", _refusal(t), m) for p, t in REFUSED.items() for m in ("GET", "POST")),
     ]
     middleware = [
-        Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False),
-        Middleware(OriginCheck, hosts=hosts),
+        Middleware(Gate, hosts=hosts, token=token),
+        Middleware(Shortcut, infer=lambda request: _answered(service, request, _infer, logs_requests)),
     ]
-    if token is not None:
-        middleware.append(Middleware(TokenCheck, token=token))
     return Starlette(routes=routes, middleware=middleware, exception_handlers={Exception: _fault})
 
 
-class OriginCheck:
-    """Rejects requests that a browser sends on behalf of another server's page, which needs no permission for
-    that. An origin is known if its host is that of the Host header, which was checked before, or one of
-    `hosts`."""
+class Gate:
+    """Checks the Host, the origin and the token of requests. starlette checks the Host. The pairs of a Host
+    and an origin that passed are known, so that the next request with them need not be checked.
 
-    def __init__(self, app: ASGIApp, hosts: Sequence[str]) -> None:
-        self._app, self._hosts = app, hosts
+    A browser sends requests on behalf of another server's page, which needs no permission for that. An origin
+    passes if its host is that of the Host header, or one of `hosts`."""
+
+    def __init__(self, app: ASGIApp, hosts: Sequence[str], token: str | None) -> None:
+        self._app, self._hosts, self._known = app, hosts, set[Known]()
+        self._expected = None if token is None else f"Bearer {token}".encode()
+        self._check_host = TrustedHostMiddleware(self._check_origin, list(hosts), www_redirect=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Return 403, or pass the request on."""
+        """Return 400, 401 or 403, or pass the request on."""
+        check = self._check_token if _key(scope) in self._known else self._check_host
+        await check(scope, receive, send)
+
+    async def _check_origin(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = dict(scope.get("headers", ()))
-        origin = headers.get(b"origin")
+        origin, key = headers.get(b"origin"), _key(scope)
         if origin is not None:
             named, host = (HOST.fullmatch(x.decode("latin-1")) for x in (origin, headers.get(b"host", b"")))
             if named is None or named[1] not in (host and host[1], *self._hosts):
                 got = origin.decode("latin-1")[:100]
                 text = f"Origin: got {got!r}, wanted this server or none; --allow-host permits others"
-                refused = Refused(Reason.FORBIDDEN, text)
-                await _error(refused)(scope, receive, send)
+                await _error(Refused(Reason.FORBIDDEN, text))(scope, receive, send)
                 return
-        await self._app(scope, receive, send)
+        if len(self._known) >= KEPT:
+            self._known.clear()
+        if key is not None:
+            self._known.add(key)
+        await self._check_token(scope, receive, send)
 
-
-class TokenCheck:
-    """Accepts requests with the token, compared in constant time, and health probes."""
-
-    def __init__(self, app: ASGIApp, token: str) -> None:
-        self._app, self._expected = app, f"Bearer {token}".encode()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Return 401, or pass the request on."""
-        if scope["type"] == "http" and scope["path"] not in OPEN:
+    async def _check_token(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._expected is not None and scope["type"] == "http" and scope["path"] not in OPEN:
             authorization = dict(scope["headers"]).get(b"authorization", b"")
             if not hmac.compare_digest(authorization, self._expected):
                 refused = Refused(Reason.UNAUTHORISED, "wanted the header Authorization: Bearer TOKEN")
                 await _error(refused)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
+
+
+def _key(scope: Scope) -> Known | None:
+    """The headers that hosts and origins are checked by; None if a header is repeated."""
+    headers = scope.get("headers", ())
+    fields = dict(headers)
+    return (
+        (scope["type"], fields.get(b"host"), fields.get(b"origin")) if len(fields) == len(headers) else None
+    )
+
+
+class Shortcut:
+    """Passes inferences to their endpoint, as starlette does: its layers and routes take as long as the rest
+    of a small request."""
+
+    def __init__(self, app: ASGIApp, infer: Callable[[Request], Awaitable[Response]]) -> None:
+        self._app, self._infer = app, infer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Respond to an inference, or pass the request on."""
+        is_plain = scope["type"] == "http" and scope["method"] == "POST" and not scope.get("root_path")
+        place = INFER.fullmatch(scope["path"]) if is_plain else None
+        if place is None:
+            await self._app(scope, receive, send)
+            return
+        scope["path_params"] = place.groupdict("")
+        response = await self._infer(Request(scope, receive, send))
+        await response(scope, receive, send)
 
 
 async def _answered(service: Service, request: Request, answer: Answer, logs_requests: bool) -> Response:
@@ -245,7 +277,7 @@ def _refusal(text: str) -> Answer:
 async def _infer(service: Service, request: Request) -> Response:
     if service.tracer is None:
         return await _inferred(service, request)
-    route = (VERSION if "version" in request.path_params else MODEL) + "/infer"
+    route = (VERSION if _place(request)[1] else MODEL) + "/infer"
     facts = {"http.request.method": "POST", "http.route": route, "url.path": request.url.path}
     with span(service.tracer, f"POST {route}", request.headers, facts, _status):
         return await _inferred(service, request)
@@ -258,7 +290,7 @@ def _status(reason: Reason | None) -> dict[str, int]:
 async def _inferred(service: Service, request: Request) -> Response:
     model = service.model(*_place(request))
     body = await _body(request, service.limits)
-    length = _length(request.headers.get(HEADER_LENGTH), len(body))
+    length = _length(_fields(request).get(HEADER_LENGTH.encode()), len(body))
     if (len(body) if length is None else length) < LONG:
         asked = read_request(model, body, length, service.limits)
     else:
@@ -279,56 +311,86 @@ def _response(model: Model, asked: Asked, arrays: Arrays) -> Response:
 
 async def _or_gone(request: Request, work: Awaitable[Arrays]) -> Arrays:
     """The result of `work`, which is cancelled if the client disconnects first."""
-    task = asyncio.ensure_future(work)
+    loop, task, gone, is_over = *_running(), list[asyncio.Future[Message]](), False
+
+    def look() -> None:
+        gone.append(asyncio.ensure_future(request.receive()))
+        gone[0].add_done_callback(lambda _: is_over or task.cancel())
+
     # Most results arrive before: checking each connection would cost a tenth of a request.
-    if (await asyncio.wait((task,), timeout=PATIENT))[0]:
-        return task.result()
-    gone = asyncio.ensure_future(request.receive())
+    timer = loop.call_later(PATIENT, look)
     try:
-        await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
-        if not task.done():
-            raise ClientDisconnect
-        return task.result()
+        return await work
+    except asyncio.CancelledError:
+        if not (gone and gone[0].done()):
+            raise
+        task.uncancel()
+        raise ClientDisconnect from None
     finally:
-        task.cancel()
-        gone.cancel()
+        is_over = True
+        timer.cancel()
+        for future in gone:
+            future.cancel()
 
 
-def _length(header: str | None, total: int) -> int | None:
+def _running() -> tuple[asyncio.AbstractEventLoop, asyncio.Task[object]]:
+    """The loop and the task of this request. Timers that cancel it take a fifth of the time of
+    `asyncio.timeout`, which would be a tenth of a small request."""
+    task = asyncio.current_task()
+    assert task is not None, "the server runs each request in a task"
+    return asyncio.get_running_loop(), task
+
+
+def _length(header: bytes | None, total: int) -> int | None:
     """The length of the JSON, None: the whole body."""
     if header is None:
         return None
-    if not (header.isascii() and header.isdigit() and len(header) < 12) or int(header) > total:
-        limit = f"a number of at most {total}, the length of the body"
-        raise Refused(Reason.BAD, f"{HEADER_LENGTH}: got {header[:40]!r}, wanted {limit}")
+    if not (header.isdigit() and len(header) < 12) or int(header) > total:
+        got, limit = header[:40].decode("latin-1"), f"a number of at most {total}, the length of the body"
+        raise Refused(Reason.BAD, f"{HEADER_LENGTH}: got {got!r}, wanted {limit}")
     return int(header)
+
+
+def _fields(request: Request) -> Mapping[bytes, bytes]:
+    """The headers; of one that is repeated, the first."""
+    return dict(reversed(request.scope["headers"]))
 
 
 async def _body(request: Request, limits: Limits) -> bytes:
     """The whole body, refused as soon as it is too large or takes too long."""
-    declared = request.headers.get("content-length", "0")
+    fields = _fields(request)
+    declared = fields.get(b"content-length", b"0")
     if declared.isdigit() and int(declared) > limits.body_bytes:
         raise _too_large(limits)
-    count, chunks = 0, []
+    loop, task, count, chunks, has_more = *_running(), 0, list[bytes](), True
+    timer = loop.call_later(limits.body_seconds, task.cancel)
     try:
-        async with asyncio.timeout(limits.body_seconds):
-            async for chunk in request.stream():
-                count += len(chunk)
-                if count > limits.body_bytes:
-                    raise _too_large(limits)
-                chunks.append(chunk)
-    except TimeoutError:
+        while has_more:
+            message = await request.receive()
+            if message["type"] == "http.disconnect":
+                raise ClientDisconnect
+            chunk, has_more = message.get("body", b""), message.get("more_body", False)
+            count += len(chunk)
+            if count > limits.body_bytes:
+                raise _too_large(limits)
+            chunks.append(chunk)
+    except asyncio.CancelledError:
+        if loop.time() < timer.when():
+            raise
+        task.uncancel()
         raise Refused(Reason.SLOW, f"the body took more than {limits.body_seconds:g} s") from None
-    return _decoded(chunks[0] if len(chunks) == 1 else b"".join(chunks), request, limits)
+    finally:
+        timer.cancel()
+    encoding = fields.get(b"content-encoding", b"identity").decode("latin-1").lower()
+    return _decoded(chunks[0] if len(chunks) == 1 else b"".join(chunks), encoding, limits)
 
 
 def _too_large(limits: Limits) -> Refused:
     return Refused(Reason.TOO_LARGE, f"the body has more than {limits.body_bytes} bytes")
 
 
-def _decoded(body: bytes, request: Request, limits: Limits) -> bytes:
+def _decoded(body: bytes, encoding: str, limits: Limits) -> bytes:
     """The decompressed body, limited to the maximum size of a body."""
-    encoding = request.headers.get("content-encoding", "identity").lower()
     if encoding == "identity":
         return body
     if encoding not in ("gzip", "deflate"):

@@ -25,7 +25,7 @@ from anyrt.serve.logs import log
 from anyrt.serve.refused import Limits, Reason, Refused
 from anyrt.serve.settings import Settings, read_settings
 from anyrt.serve.stats import Statistics
-from anyrt.serve.tensors import NAMES, Input
+from anyrt.serve.tensors import NAMES, Input, Known
 from anyrt.serve.tracing import runs
 
 NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
@@ -45,7 +45,7 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A loaded version: its inputs, and its queue."""
+    """A loaded version: its inputs, its queue, and the last JSON of requests."""
 
     name: str
     version: str
@@ -55,6 +55,7 @@ class Model:
     batcher: Batcher
     statistics: Statistics
     inputs: Mapping[str, Input]
+    known: dict[bytes, Known] = field(default_factory=dict)
 
     def close(self) -> None:
         """Process the waiting requests, then release the engine."""

@@ -42,6 +42,18 @@ class Input:
     ranges: tuple[tuple[Sequence[int], Sequence[int]], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The checked JSON of a request with tensors as bytes: the shape, the start and the end of each in a body
+    of `end` bytes; for each output whether it is sent as bytes."""
+
+    places: Sequence[tuple[Input, tuple[int, ...], int, int]]
+    end: int
+    outputs: Mapping[str, bool]
+    id: str
+    seconds: float | None
+
+
 def checked_shape(declared: Input, datatype: object, shape: object, limits: Limits) -> tuple[int, ...]:
     """The shape in a request, if the model accepts it."""
     name = declared.name
