@@ -20,6 +20,7 @@ import pytest
 from tests.sampling import FUZZ
 
 pytest.importorskip("granian", reason="the extra serve is not installed: make programs runs this")
+grpc = pytest.importorskip("grpc", reason="the extra serve is not installed: make programs runs this")
 
 pytestmark = pytest.mark.programs
 INFER = "/v2/models/neg/infer"
@@ -180,6 +181,37 @@ def test_huge_headers_and_broken_http_are_rejected(serving, neg):
     for text in (b"\0" * 100, b"GET\r\n\r\n", b"\x16\x03\x01\x02\x00", start + b"Content-Length: -1\r\n\r\n"):
         assert b" 200 " not in raw(server, text + b"\r\n\r\n")[:20]
     assert is_well(server)
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "status"), [(60_000, 200), (66_000, 431), (400_000, 431), (1_000_000, 431)]
+)
+def test_headers_have_at_most_64_kib(nbytes, status, serving, neg):
+    server = serving(neg)
+    start = b"GET /v2 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+    one = b"X: " + b"a" * nbytes + b"\r\n"
+    several = b"".join(b"X-%d: %s\r\n" % (k, b"a" * (nbytes // 50)) for k in range(50))
+    for headers in (one, several):
+        answer = raw(server, start + headers + b"\r\n")
+        assert answer.startswith(b"HTTP/1.1 %d " % status), answer[:80]
+        assert b"more than 65536 bytes" in answer or status == 200 or nbytes > 300_000
+    assert is_well(server)
+
+
+@pytest.mark.parametrize(("nbytes", "is_answered"), [(60_000, True), (66_000, False), (400_000, False)])
+def test_metadata_of_grpc_has_at_most_64_kib(nbytes, is_answered, serving, neg):
+    server = serving(neg)
+    options = [(f"grpc.{name}max_metadata_size", 1 << 20) for name in ("", "absolute_")]
+    with grpc.insecure_channel(f"127.0.0.1:{server.grpc}", options) as channel:
+        ask_live = channel.unary_unary("/inference.GRPCInferenceService/ServerLive")
+        for _ in range(20):  # beyond a soft limit only some calls are rejected
+            if is_answered:
+                assert ask_live(b"", metadata=[("x", "a" * nbytes)], timeout=20) == b"\x08\x01"
+            else:
+                with pytest.raises(grpc.RpcError) as caught:
+                    ask_live(b"", metadata=[("x", "a" * nbytes)], timeout=20)
+                assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert ask_live(b"", timeout=20) == b"\x08\x01"
 
 
 def test_slow_clients_are_disconnected_and_delay_no_others(serving, neg):

@@ -11,6 +11,7 @@ import re
 import time
 import zlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from itertools import chain
 from typing import Final
 
 from google.protobuf.json_format import MessageToDict
@@ -88,26 +89,30 @@ def application(
         *(route(p + "{rest:path}", _refusal(t), m) for p, t in REFUSED.items() for m in ("GET", "POST")),
     ]
     middleware = [
-        Middleware(Gate, hosts=hosts, token=token),
+        Middleware(Gate, hosts=hosts, token=token, limits=service.limits),
         Middleware(Shortcut, infer=lambda request: _answered(service, request, _infer, logs_requests)),
     ]
     return Starlette(routes=routes, middleware=middleware, exception_handlers={Exception: _fault})
 
 
 class Gate:
-    """Checks the Host, the origin and the token of requests. starlette checks the Host. The pairs of a Host
-    and an origin that passed are known, so that the next request with them need not be checked.
+    """Checks the size of headers, the Host, the origin and the token. starlette checks the Host. The pairs of
+    a Host and an origin that passed are known, so that the next request with them need not be checked.
 
     A browser sends requests on behalf of another server's page, which needs no permission for that. An origin
     passes if its host is that of the Host header, or one of `hosts`."""
 
-    def __init__(self, app: ASGIApp, hosts: Sequence[str], token: str | None) -> None:
-        self._app, self._hosts, self._known = app, hosts, set[Known]()
+    def __init__(self, app: ASGIApp, hosts: Sequence[str], token: str | None, limits: Limits) -> None:
+        self._app, self._hosts, self._known, self._most = app, hosts, set[Known](), limits.header_bytes
         self._expected = None if token is None else f"Bearer {token}".encode()
         self._check_host = TrustedHostMiddleware(self._check_origin, list(hosts), www_redirect=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Return 400, 401 or 403, or pass the request on."""
+        """Return 400, 401, 403 or 431, or pass the request on."""
+        if sum(map(len, chain.from_iterable(scope.get("headers", ())))) > self._most:
+            text = f"the headers have more than {self._most} bytes"
+            await _error(Refused(Reason.HEADERS, text))(scope, receive, send)
+            return
         check = self._check_token if _key(scope) in self._known else self._check_host
         await check(scope, receive, send)
 

@@ -23,6 +23,7 @@ class Reason(Enum):
     SLOW = 408, "DEADLINE_EXCEEDED"
     TOO_LARGE = 413, "RESOURCE_EXHAUSTED"
     TYPE = 415, "INVALID_ARGUMENT"
+    HEADERS = 431, "RESOURCE_EXHAUSTED"
     FAULT = 500, "INTERNAL"
     NOT_SUPPORTED = 501, "UNIMPLEMENTED"
     BUSY = 503, "UNAVAILABLE"
@@ -59,7 +60,8 @@ class Limits:
     """Limits of one request; seconds are those for arriving, and for waiting and running."""
 
     body_bytes: int = 64 << 20
-    header_bytes: int = 256 << 10  # also the bytes read of a connection at once
+    header_bytes: int = 64 << 10  # names and values of all headers, or of gRPC's metadata
+    read_bytes: int = 256 << 10  # of a connection at once; the server rejects longer headers, unparsed
     tensor_elements: int = 1 << 26
     tensors: int = 256
     body_seconds: float = 30.0

@@ -72,7 +72,8 @@ def rpc_server(service: Service, token: str | None) -> grpc.aio.Server:
         options=[
             ("grpc.max_receive_message_length", limits.body_bytes),
             ("grpc.max_send_message_length", -1),
-            ("grpc.max_metadata_size", limits.header_bytes),
+            ("grpc.max_metadata_size", limits.header_bytes),  # beyond it, some calls are rejected
+            ("grpc.absolute_max_metadata_size", limits.header_bytes),  # beyond it, all
             ("grpc.so_reuseport", 0),
         ],
         maximum_concurrent_rpcs=limits.connections,

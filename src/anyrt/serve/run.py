@@ -112,7 +112,7 @@ def _http(service: Service, ports: Ports) -> Server:
         backpressure=limits.connections,
         http1_settings=HTTP1Settings(
             header_read_timeout=round(limits.header_seconds * 1000),
-            max_buffer_size=limits.header_bytes,
+            max_buffer_size=limits.read_bytes,
         ),
         log_enabled=False,
         ssl_cert=ports.certificate,
