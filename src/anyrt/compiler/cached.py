@@ -6,17 +6,16 @@ device that the code is for, and a function that returns its target, which is ca
 
 from __future__ import annotations
 
-import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from importlib import import_module
-from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, cast
 
+from anyrt.backends.sources import codegen_version
 from anyrt.core.enums import Severity
 from anyrt.core.errors import CompileError, ResourceError
 from anyrt.core.flags import read_flags
@@ -34,19 +33,6 @@ if TYPE_CHECKING:  # as above
     from anyrt.codegen.target import NativeTarget
     from anyrt.schedule.step import Strategies
 
-PACKAGE: Final = Path(__file__).resolve().parents[1]
-SOURCES: Final = (
-    "core",
-    "ir",
-    "plan",
-    "prims",
-    "loops",
-    "codegen",
-    "backends",
-    "schedule",
-    "passes",
-    "compiler",
-)
 DRIVER: Final = "anyrt.compiler.driver"
 MAX_SECONDS: Final = 1 << 16  # bytes
 DRIVER_ROOM: Final = 256 << 20  # LLVM's library takes 160 MB of addresses, the thread that it runs in 72 MB
@@ -218,28 +204,3 @@ def _compiler() -> Compiler:
 def _with_room(target: ToTarget) -> NativeTarget[Strategies]:
     load_driver()  # there is room for LLVM then
     return target()
-
-
-@cache
-def codegen_version() -> str:
-    """A digest that changes with every source file of the compiler, so that code of an older version is never
-    executed."""
-    stamps = sorted((path, facts.st_size, facts.st_mtime_ns) for path, facts in _sources())
-    return cache_key(*(f"{path} {size} {time}" for path, size, time in stamps))
-
-
-def source_contents() -> list[tuple[str, bytes]]:
-    """The same sources by their paths inside the package, with their contents, in the order of paths."""
-    paths = (Path(path) for path, _ in _sources())
-    named = ((p.relative_to(PACKAGE).as_posix() if PACKAGE in p.parents else p.name, p) for p in paths)
-    return sorted((name, path.read_bytes()) for name, path in named)
-
-
-def _sources() -> Sequence[tuple[str, os.stat_result]]:
-    """The compiler's source files, or their replacement: compiled forms, the archive that contains them, or
-    the program that they were frozen into."""
-    folders = (folder for part in SOURCES for folder, _, _ in os.walk(PACKAGE / part))
-    entries = (e for folder in folders if not folder.endswith("__pycache__") for e in os.scandir(folder))
-    files = [(e.path, e.stat()) for e in entries if e.name.endswith((".py", ".pyc"))]
-    archive = next((p for p in PACKAGE.parents if p.is_file()), Path(sys.executable))
-    return files or [(str(archive), archive.stat())]

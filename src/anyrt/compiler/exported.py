@@ -24,6 +24,7 @@ from functools import cache
 from itertools import accumulate
 from typing import Final
 
+from anyrt.backends.sources import source_contents
 from anyrt.compiler import cached
 from anyrt.compiler.cached import Log, ToTarget, Warn, kernel_cache, once, warn_python
 from anyrt.core.errors import CompileError, PlanError, ResourceError
@@ -80,7 +81,7 @@ def here(device: Device) -> Maker:
 def compiler_digest() -> str:
     """The contents of the compiler's sources, wherever they are installed."""
     digest = hashlib.sha256()
-    for path, content in cached.source_contents():
+    for path, content in source_contents():
         digest.update(f"{path}\0{len(content)}\0".encode() + content)
     return digest.hexdigest()
 
