@@ -5,8 +5,9 @@ shared cache of kernels, compiled as for users; no fsync; fewer garbage collecti
 import gc
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from hypothesis import settings
 # NumPy's BLAS threads busy-wait for each other, and tests run in parallel. Set this before NumPy is imported.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+from tests import messages
 from tests.emulated import emulated
 from tests.sampling import COLLECTED, everyday
 
@@ -108,6 +110,22 @@ def _one_process_compiles() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("anyrt.codegen.workers.processors", lambda: 1)
         yield
+
+
+@pytest.fixture
+def golden_text(request: pytest.FixtureRequest) -> Callable[[object], None]:
+    """golden_text(error) compares a message with the line of this test in tests/e2e/messages.txt; a second
+    call compares with its second line. It serves messages that differ from others by words alone."""
+    folder = request.getfixturevalue("tmp_path") if "tmp_path" in request.fixturenames else None
+    keys = (f"{request.node.nodeid} #{n}" if n > 1 else request.node.nodeid for n in count(1))
+
+    def compare(error: object) -> None:
+        key, message = next(keys), messages.steady(str(error), folder)
+        if request.config.getoption("renew_messages"):
+            messages.renew(key, message)
+        assert message == messages.golden().get(key)
+
+    return compare
 
 
 @pytest.fixture(autouse=True)

@@ -19,15 +19,15 @@ import anyrt as trt
 from anyrt.cli.script import build_script
 from anyrt.core.codes import CODES
 from anyrt.runtime.ranks import SharedRanks
+from tests.messages import golden, renew, steady
 from tests.plugins.samples import Pad, PadCreator, fields
 
 F, SUM, CHANNEL = trt.float32, trt.ElementWiseOperation.SUM, trt.ScaleMode.CHANNEL
 PLAIN = trt.MatrixOperation.NONE
 ONES, HALVES, A = np.ones(3, np.float32), np.ones(3, np.float16), np.ones((2, 3), np.float32)
 MESSAGE = re.compile(r"\[(AR\d+)\] (?P<where>.+?): got (?P<got>.+), wanted (?P<wanted>.+?); (?P<do>.+)")
-# One message of each code, as text; `pytest tests/e2e/test_messages.py --renew-messages` rewrites it.
-GOLDEN = Path(__file__).with_name("messages.txt")
 LINE = re.compile(r"(test_messages|bad)\.py:(\d+)\)")
+ROOT = Path(__file__).parents[2]
 
 # Codes that a program cannot cause, with the reason.
 OUT_OF_REACH = {
@@ -570,23 +570,20 @@ def test_message_says_where_got_wanted_what_to_do_and_the_line(code, log, tmp_pa
     assert is_raised or LINE.search(match["where"]), message
 
 
-def steady(message, folder):
-    """`message` without line numbers, the test's directory, serial numbers of networks and large numbers."""
-    unsteady = r"(?<=\.py:)\d+|(?<=Unnamed Network )\d+|\b\d[\d,]{2,}\b"
-    return re.sub(unsteady, "N", message.replace(str(folder), "FOLDER"))
-
-
-def golden():
-    return {line[1:6]: line for line in GOLDEN.read_text().splitlines()}
-
-
 @pytest.mark.parametrize("code", PROVOKED)
 def test_message_is_the_golden_one(code, log, tmp_path, request):
     message = steady(provoke(Program(log, tmp_path), code)[0], tmp_path)
     if request.config.getoption("renew_messages"):
-        lines = {**golden(), code: message}
-        GOLDEN.write_text("".join(f"{lines[c]}\n" for c in sorted(lines) if c in PROVOKED))
+        renew(code, message)
     assert golden().get(code) == message
+
+
+def test_golden_texts_are_those_of_codes_and_of_tests_that_exist():
+    keys = golden().keys() - PROVOKED.keys()
+    tests = {re.sub(r"(\[.*\])?( #\d+)?\Z", "", key) for key in keys}
+    pairs = [test.partition("::")[::2] for test in tests]
+    texts = {file: (ROOT / file).read_text(encoding="utf-8") for file, _ in pairs}
+    assert [name for file, name in pairs if f"\ndef {name}(" not in texts[file]] == []
 
 
 def test_every_code_is_provoked_or_out_of_reach():

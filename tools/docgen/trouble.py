@@ -65,7 +65,8 @@ FAMILIES = {
 def pages() -> dict[str, str]:
     """Path and text of the page."""
     lines = NOTE.format("src/anyrt/core/codes.py and tests/e2e/messages.txt") + HEAD
-    examples = {line[1:6]: line for line in MESSAGES.read_text(encoding="utf-8").splitlines()}
+    lines_of_codes = [line for line in MESSAGES.read_text(encoding="utf-8").splitlines() if "\t" not in line]
+    examples = {line[1:6]: line for line in lines_of_codes}
     for digit, codes in groupby(sorted(CODES.values(), key=lambda c: c.id), lambda c: c.id[2]):
         lines += f"\n## {FAMILIES[digit]}\n"
         lines += "".join("\n" + "".join(_entry(code, examples.get(code.id))) for code in codes)
