@@ -1,6 +1,7 @@
 """Algorithm selectors: their arguments, the effect of their choice, and invalid return values."""
 
 import json
+import re
 from array import array
 from collections import deque
 
@@ -10,6 +11,7 @@ import pytest
 import anyrt as trt
 from anyrt.api.model.state import state_of
 from anyrt.schedule.tuning import Tuning
+from tests.messages import diagnostic
 
 X = np.random.default_rng(0).standard_normal(70001).astype(np.float32)
 
@@ -122,18 +124,18 @@ def test_timing_caches_are_left_alone(build):
 
 
 ANSWERS = {
-    "none": (lambda choices: None, "got None"),
-    "a number": (lambda choices: 0, "got int"),
-    "outside": (lambda choices: [len(choices)], "got ["),
-    "negative": (lambda choices: [-1], "got [-1]"),
-    "twice": (lambda choices: [0, 0], "got [0, 0]"),
-    "algorithms": (lambda choices: choices, "got ["),
-    "an array of floats": (lambda choices: np.array([0.0]), "got [0.0]"),
-    "an array without axes": (lambda choices: np.array(0), "got int"),
-    "an array of two axes": (lambda choices: np.array([[0]]), "got [[0]]"),
-    "bytes": (lambda choices: b"\0", "got bytes"),
-    "a set": (lambda choices: {0}, "got set"),
-    "an error": (lambda choices: 1 / 0, "got ZeroDivisionError"),
+    "none": (lambda choices: None, "None"),
+    "a number": (lambda choices: 0, "int"),
+    "outside": (lambda choices: [len(choices)], [4]),
+    "negative": (lambda choices: [-1], [-1]),
+    "twice": (lambda choices: [0, 0], [0, 0]),
+    "algorithms": (lambda choices: choices, "[<IAlgorithm"),
+    "an array of floats": (lambda choices: np.array([0.0]), [0.0]),
+    "an array without axes": (lambda choices: np.array(0), "int"),
+    "an array of two axes": (lambda choices: np.array([[0]]), [[0]]),
+    "bytes": (lambda choices: b"\0", "bytes"),
+    "a set": (lambda choices: {0}, "set"),
+    "an error": (lambda choices: 1 / 0, "ZeroDivisionError"),
 }
 
 
@@ -148,10 +150,9 @@ def test_an_answer_may_be_any_sequence(build, answer):
 
 @pytest.mark.parametrize("what", ANSWERS)
 def test_an_answer_that_is_no_choice_fails_the_build_by_name(build, log, what, capsys):
-    choose, text = ANSWERS[what]
+    choose, value = ANSWERS[what]
     assert build(Selector(choose))[0] is None
-    assert log.lines[-1].startswith("[AR334] select_algorithms for minus")
-    assert text in log.lines[-1]
+    assert re.search(diagnostic("AR334", "select_algorithms for minus", value), log.lines[-1])
     assert build(Selector(lambda choices: [0]))[0] is not None
 
 

@@ -1,5 +1,7 @@
 """Builders, configurations, profiles, and the frozen request made from a network."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,7 @@ from anyrt.api.building import builder as builder_module
 from anyrt.compiler.request import Point, Verify, Winograd
 from anyrt.ir.interpret import interpret
 from anyrt.plan.file import PlanParts
+from tests.messages import diagnostic
 
 F = trt.float32
 
@@ -323,7 +326,8 @@ def test_verify_takes_three_words(builder, config, log):
     identity(net)
     config.verify = "some"
     assert builder.build_serialized_network(net, config) is None
-    assert "off, sample or full" in log.lines[0]
+    expected = diagnostic("AR304", "config.verify", "'some'", "off", "sample", "full")
+    assert re.search(expected, log.lines[0])
 
 
 def test_winograd_takes_four_words(builder, config, log):
@@ -331,7 +335,8 @@ def test_winograd_takes_four_words(builder, config, log):
     identity(net)
     config.winograd = "F(6,3)"
     assert builder.build_serialized_network(net, config) is None
-    assert "auto, off, F(2,3) or F(4,3)" in log.lines[0]
+    expected = diagnostic("AR304", "config.winograd", "'F(6,3)'", "auto", "off", "F(2,3)", "F(4,3)")
+    assert re.search(expected, log.lines[0])
 
 
 def test_device_types_belong_to_layers(builder, config):

@@ -3,6 +3,7 @@
 import pytest
 
 import anyrt as trt
+from tests.messages import diagnostic
 
 Network, Build = trt.NetworkDefinitionCreationFlag, trt.BuilderFlag
 
@@ -19,14 +20,18 @@ def config(builder):
 
 @pytest.mark.parametrize("bits", [1 << 9, 1 << 9 | 1, 1 << 4])
 def test_network_of_unknown_flags_is_rejected(builder, bits):
-    with pytest.raises(ValueError, match=rf"AR304.*create_network: got {bits} \(.*: bit \d\)"):
+    with pytest.raises(
+        ValueError, match=diagnostic("AR304", "create_network", bits, f"bit {bits.bit_length() - 1}", 0, 3)
+    ):
         builder.create_network(bits)
 
 
 def test_bits_of_several_unknown_flags_are_all_named(builder):
-    with pytest.raises(ValueError, match=r"bit 8, bit 9\), wanted bits 0 to 3"):
+    with pytest.raises(
+        ValueError, match=diagnostic("AR304", "create_network", 3 << 8, "bit 8", "bit 9", 0, 3)
+    ):
         builder.create_network(3 << 8)
-    with pytest.raises(ValueError, match="got -1, wanted bits 0 to 3"):
+    with pytest.raises(ValueError, match=diagnostic("AR304", "create_network", -1, 0, 3)):
         builder.create_network(-1)
 
 

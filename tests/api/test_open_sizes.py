@@ -7,6 +7,7 @@ import pytest
 
 import anyrt as trt
 from anyrt.core.errors import BindingError, NotSupportedError, ShapeError
+from tests.messages import diagnostic
 from tests.networks import engine, marked
 
 F, I64 = trt.float32, trt.int64
@@ -208,7 +209,7 @@ def test_windows_and_shapes_may_come_from_any_data(net):
         assert np.array_equal(result["cut"], x[:n])
         assert np.array_equal(result["around"], np.tile(x, (1, 1))[:n])
         assert np.array_equal(result["folded"], x.reshape(n, -1))
-    with pytest.raises(ShapeError, match=r"AR114.*got 9"):
+    with pytest.raises(ShapeError, match=diagnostic("AR114", "[Slice]", 9, 8)):
         run(x=x, n=np.float32([9]))
     with pytest.raises(ShapeError, match=r"AR103"):
         run(x=x, n=np.float32([5]))
@@ -283,7 +284,7 @@ def test_an_array_must_have_room_for_what_is_found(net):
     assert context.execute_async_v3(0)
     assert y.tolist() == [0, 1, 2, 9, 9]
     n[0] = 6
-    with trt.strict(), pytest.raises(BindingError, match=r"AR704.* wanted 24 bytes"):
+    with trt.strict(), pytest.raises(BindingError, match=diagnostic("AR704", "y", 20, 24)):
         context.execute_async_v3(0)
     assert y.tolist() == [0, 1, 2, 9, 9]
 
@@ -310,7 +311,7 @@ def test_earlier_results_survive_the_growth_of_memory(net):
 def test_numbers_that_are_no_sizes_are_rejected_and_the_next_run_is_right(net):
     marked(net, y=filled(net, size(net)))
     run = engine(net).run
-    with pytest.raises(ShapeError, match=r"AR120.*got -2"):
+    with pytest.raises(ShapeError, match=diagnostic("AR120", "[Fill]", -2, 0)):
         run(n=np.float32([-2]))
     with pytest.raises(ShapeError, match=r"AR111"):
         run(n=np.float32([3e9]))
@@ -491,12 +492,13 @@ def test_sizes_that_a_branch_decides_are_found_before_it(net):
         assert np.array_equal(run(flag=np.array(False), x=x)["y"], result)
 
 
-def test_a_loop_computes_no_unbounded_size_again(net):
+def test_a_loop_computes_no_unbounded_size_again(net, golden_text):
     loop = net.add_loop()
     loop.add_trip_limit(constant(net, 3, np.int32), trt.TripLimit.COUNT)
     state = loop.add_recurrence(net.add_input("n", F, (1,)))
     many = filled(net, net.add_cast(state.get_output(0), I64).get_output(0))
     state.set_input(1, net.add_reduce(many, trt.ReduceOperation.SUM, 1, True).get_output(0))
     marked(net, y=loop.add_loop_output(state.get_output(0), trt.LoopOutput.LAST_VALUE).get_output(0))
-    with pytest.raises(NotSupportedError, match=r"AR901.*each iteration or branch computes again"):
+    with pytest.raises(NotSupportedError) as caught:
         engine(net)
+    golden_text(caught.value)

@@ -124,20 +124,17 @@ def test_a_precision_alone_is_no_order(build):
     assert (build(prepare=setting(HALF)).run(x=X)["y"] == build().run(x=X)["y"]).all()
 
 
-@pytest.mark.parametrize(
-    ("dtype", "text"),
-    [(trt.int8, "x has no dynamic range"), (trt.int32, "it does not support operands of int32")],
-)
-def test_an_order_that_cannot_be_followed_is_a_named_error(build, log, dtype, text):
+@pytest.mark.parametrize("dtype", [trt.int8, trt.int32])
+def test_an_order_that_cannot_be_followed_is_a_named_error(build, log, dtype, golden_text):
     assert build(OBEY, prepare=setting(dtype)) is None
     assert log.lines[-1].startswith("[AR333] product (test_precision.py:")
-    assert text in log.lines[-1]
+    golden_text(log.lines[-1])
 
 
-def test_a_preference_that_cannot_be_met_is_a_warning(build, log):
+def test_a_preference_that_cannot_be_met_is_a_warning(build, log, golden_text):
     y = build(PREFER, prepare=setting(trt.int8)).run(x=X)["y"]
     assert (y == build().run(x=X)["y"]).all()
-    assert "precision int8, but x has no dynamic range" in log.lines[0]
+    golden_text(log.lines[0])
 
 
 def test_an_order_for_int8_with_a_range_multiplies_codes(build):

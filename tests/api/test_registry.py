@@ -3,6 +3,7 @@
 import pytest
 
 import anyrt as trt
+from tests.messages import diagnostic
 
 
 def test_the_registry_finds_no_creators_of_any_kind():
@@ -38,5 +39,5 @@ def test_a_text_of_plug_ins_is_like_a_str():
     assert (str(text), text == "ns", text == trt.FallbackString("ns")) == ("ns", True, True)
     assert text != trt.FallbackString()
     assert {text: 1} == {"ns": 1}
-    with pytest.raises(TypeError, match="FallbackString: got int, wanted a str"):
+    with pytest.raises(TypeError, match=diagnostic("AR311", "FallbackString", "int", "str")):
         trt.FallbackString(3)

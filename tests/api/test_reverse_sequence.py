@@ -5,6 +5,7 @@ import pytest
 
 import anyrt as trt
 from anyrt.core.errors import ShapeError
+from tests.messages import diagnostic
 
 X = np.arange(12, dtype=np.float32).reshape(4, 3)
 
@@ -27,12 +28,16 @@ def test_a_run_with_a_length_outside_is_rejected(dtype, open_sizes, net, log):
     engine = engine_of(net, net.add_input("lengths", getattr(trt, dtype), (3,)), open_sizes)
     assert engine.run(x=X, lengths=np.array([4, 0, 2], dtype))["y"][:, 0].tolist() == [9, 6, 3, 0]
     for n in (5, -1, np.iinfo(dtype).max, np.iinfo(dtype).min):
-        with trt.strict(), pytest.raises(ShapeError, match=r"AR133.*: got a sequence of length -?\d+, "):
+        stated = max(n, 1 - 2**63)  # the message limits the magnitude
+        with trt.strict(), pytest.raises(ShapeError, match=diagnostic("AR133", "[ReverseSequence]", stated)):
             engine.run(x=X, lengths=np.array([4, n, 2], dtype))
 
 
 @pytest.mark.parametrize("n", [5, -1])
 def test_a_constant_length_outside_is_rejected_when_the_layer_is_added(n, net, log):
     lengths = net.add_constant((3,), np.int32([4, n, 2])).get_output(0)
-    with trt.strict(), pytest.raises(ShapeError, match=rf"AR133.*: got length {n}, wanted "):
+    with (
+        trt.strict(),
+        pytest.raises(ShapeError, match=diagnostic("AR133", "[ReverseSequence]", n, 4 if n > 0 else 0)),
+    ):
         engine_of(net, lengths)

@@ -13,6 +13,7 @@ from anyrt.api.building.compile import stored_layers
 from anyrt.api.model.state import state_of
 from anyrt.api.run import runtime as runtime_module
 from anyrt.api.run.runtime import Runtime
+from tests.messages import diagnostic
 
 X = np.arange(8, dtype=np.float32).reshape(1, 2, 2, 2)
 
@@ -115,7 +116,7 @@ def test_shapes_must_lie_in_the_profile(context, log):
     assert not context.set_input_shape("y", (1, 1, 2, 2))
     assert not context.set_input_shape("nothing", (1,))
     assert [line[1:6] for line in log.lines] == ["AR505", "AR123", "AR706", "AR706"]
-    with pytest.raises(RuntimeError, match="at most 8"):
+    with pytest.raises(RuntimeError, match=diagnostic("AR115", "set_input_shape", 9, 8)):
         context.set_input_shape("x", (1,) * 9)
     with pytest.raises(TypeError):
         context.set_input_shape("x", 4)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import anyrt as trt
+from tests.messages import diagnostic
 
 
 def test_dims_act_like_tuples():
@@ -39,7 +40,7 @@ def test_named_dims_have_their_length():
     size = trt.DimsHW((4, 5))
     size.h = 6
     assert (size.h, size.w, trt.Dims2(1, 2)[1], len(trt.Dims3())) == (6, 5, 2, 3)
-    with pytest.raises(ValueError, match=r"AR108.*got 2 sizes, wanted 3"):
+    with pytest.raises(ValueError, match=diagnostic("AR108", "Dims3", 2, 3)):
         trt.Dims3((1, 2))
 
 
@@ -63,7 +64,7 @@ def test_permutation_is_an_array_of_eight():
     assert (len(order), list(order), order.axes) == (8, [1, 0, 2, 3, 4, 5, 6, 7], (1, 0))
     order[2] = 2
     assert order.axes == (1, 0, 2)
-    with pytest.raises(ValueError, match=r"AR301.*9 axes, wanted at most 8"):
+    with pytest.raises(ValueError, match=diagnostic("AR301", "Permutation", 9, 8)):
         trt.Permutation(range(9))
 
 
@@ -199,7 +200,7 @@ def test_dims_of_a_fixed_length_take_sizes_or_a_sequence(length):
     for built in (kind(*sizes), kind(sizes), kind(list(sizes)), kind(trt.Dims(sizes)), kind(np.array(sizes))):
         assert (built, len(built), isinstance(built, trt.Dims)) == (sizes, length, True)
     assert kind() == (0,) * length
-    with pytest.raises(ValueError, match=f"AR108.*wanted {length}"):
+    with pytest.raises(ValueError, match=diagnostic("AR108", kind.__name__, length + 1, length)):
         kind((1,) * (length + 1))
 
 
