@@ -113,14 +113,17 @@ def _one_process_compiles() -> Iterator[None]:
 
 
 @pytest.fixture
-def golden_text(request: pytest.FixtureRequest) -> Callable[[object], None]:
+def golden_text(request: pytest.FixtureRequest) -> Callable[..., None]:
     """golden_text(error) compares a message with the line of this test in tests/e2e/messages.txt; a second
-    call compares with its second line. It serves messages that differ from others by words alone."""
+    call compares with its second line. It serves messages that differ from others by words alone. With a
+    case, as in golden_text(error, "text"), all cases of the test that name it share a line."""
+    node, numbers = request.node, count(1)
     folder = request.getfixturevalue("tmp_path") if "tmp_path" in request.fixturenames else None
-    keys = (f"{request.node.nodeid} #{n}" if n > 1 else request.node.nodeid for n in count(1))
 
-    def compare(error: object) -> None:
-        key, message = next(keys), messages.steady(str(error), folder)
+    def compare(error: object, case: str = "") -> None:
+        test = f"{node.nodeid.partition('[')[0]}[{case}]" if case else node.nodeid
+        key = test if (n := next(numbers)) == 1 else f"{test} #{n}"
+        message = messages.steady(str(error), folder)
         if request.config.getoption("renew_messages"):
             messages.renew(key, message)
         assert message == messages.golden().get(key)

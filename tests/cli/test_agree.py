@@ -271,28 +271,28 @@ def archive(name: str) -> bytes:
     return held.getvalue()
 
 
-@pytest.mark.parametrize(
-    ("content", "what", "do"),
-    [
-        (archive("archive/data.pkl"), "a checkpoint of PyTorch", "torch.onnx.export"),
-        (b"\x1c\0\0\0TFL3", "a TensorFlow Lite model", "tf2onnx"),
-        (struct.pack("<Q", 70) + b'{"weight"', "weights in safetensors", "export"),
-        (b"version https://git-lfs.github.com/spec/v1\n", "a pointer of Git LFS", "git lfs pull"),
-        (b"<!DOCTYPE html><html>", "a page of HTML", "fetch"),
-        (b"", "an empty file", "fetch"),
-        (b"ftrt\0\0", "an engine of TensorRT", "build it again"),
-        (b"\x80\x04\x95", "a pickle of Python", "torch.onnx.export"),
-        ("no model, größer\n".encode(), "text", "pass the file itself"),
-    ],
-)
+OTHER_FILES = {
+    "PyTorch": archive("archive/data.pkl"),
+    "TFLite": b"\x1c\0\0\0TFL3",
+    "safetensors": struct.pack("<Q", 70) + b'{"weight"',
+    "LFS": b"version https://git-lfs.github.com/spec/v1\n",
+    "HTML": b"<!DOCTYPE html><html>",
+    "empty": b"",
+    "TensorRT": b"ftrt\0\0",
+    "pickle": b"\x80\x04\x95",
+    "text": "no model, größer\n".encode(),
+}
+
+
+@pytest.mark.parametrize("kind", OTHER_FILES)
 @pytest.mark.parametrize("command", ["check", "compare", "run", "inspect", "explain"])
-def test_a_file_that_is_no_model_says_what_it_seems_to_be(command, content, what, do, folder, capsys):
-    Path("m.onnx").write_bytes(content)
+def test_a_file_that_is_no_model_says_what_it_seems_to_be(command, kind, folder, capsys, golden_text):
+    Path("m.onnx").write_bytes(OTHER_FILES[kind])
     assert main([command, "m.onnx"]) == 2
-    output = capsys.readouterr().err
-    assert f"got {what}" in output
-    assert do in output
-    assert seems(content) is not None
+    place, _, text = capsys.readouterr().err.rstrip("\n").partition(": got ")
+    assert place in {f"anyrt {command}: [AR416] {name}" for name in ("m.onnx", "the model")}
+    golden_text(text, kind)
+    assert seems(OTHER_FILES[kind]) is not None
 
 
 def test_dictionaries_of_a_classifier_are_cut_off_with_a_warning(folder, capsys):

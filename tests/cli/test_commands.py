@@ -22,6 +22,7 @@ from anyrt.core.errors import ShapeError
 from anyrt.onnx.script import split_place
 from anyrt.plan.cache import KernelCache, default_directory
 from anyrt.plan.program import Compiled, Program
+from tests.messages import diagnostic
 from tests.plugins.samples import wrapped
 
 
@@ -70,7 +71,9 @@ def test_codes_lists_the_table(capsys):
 
 
 def test_codes_rejects_an_unknown_code(capsys):
-    assert printed(capsys, "codes", "AR1", status=2).startswith("anyrt codes: [AR304] code: got 'AR1'")
+    assert re.match(
+        "anyrt codes: " + diagnostic("AR304", "code", "'AR1'"), printed(capsys, "codes", "AR1", status=2)
+    )
 
 
 def test_info_names_versions_and_backends(capsys):
@@ -262,22 +265,22 @@ def test_explain_shows_every_version_of_a_dynamic_network(capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("nope.plan",), "nope.plan: No such file or directory"),
-        (("net.py:nope",), "[AR306] net.py:nope: got no such function"),
-        (("net.py:wrong",), "[AR314] net.py:29: got AttributeError"),
-        (("net.py:refused",), "[AR101] (Unnamed Layer* 0) [Scale] (net.py:34): got rank 2"),
-        (("net.py", "--node", "foo"), "[AR304] --node: got 'foo', wanted one of x, double, relu"),
+        (("nope.plan",), re.escape("nope.plan: No such file or directory")),
+        (("net.py:nope",), diagnostic("AR306", "net.py:nope", "def nope(network):")),
+        (("net.py:wrong",), diagnostic("AR314", "net.py:29", "AttributeError")),
+        (("net.py:refused",), diagnostic("AR101", "(Unnamed Layer* 0) [Scale] (net.py:34)", 2)),
+        (("net.py", "--node", "foo"), diagnostic("AR304", "--node", "'foo'", "x", "double", "relu")),
         (
             ("net.py:long", "--node", "rwo7"),
-            "[AR304] --node: got 'rwo7', wanted a part of one of the 73 names; try row7, ",
+            diagnostic("AR304", "--node", "'rwo7'", 73, "row7"),
         ),
-        (("net.py:left_out", "--node", "gone"), "[AR304] --node: got 'gone', "),
-        (("net.py", "--cpu", "foo"), "[AR809] --cpu: got 'foo', wanted one of avx512"),
-        (("x.npy",), "[AR606] plan: got an array of NumPy, wanted a plan, an ONNX model or a script"),
+        (("net.py:left_out", "--node", "gone"), diagnostic("AR304", "--node", "'gone'")),
+        (("net.py", "--cpu", "foo"), diagnostic("AR809", "--cpu", "'foo'", "avx512")),
+        (("x.npy",), diagnostic("AR606", "plan", "NumPy", "ONNX")),
     ],
 )
 def test_explain_rejects_in_one_line(capsys, words, message):
-    assert printed(capsys, "explain", *words, status=2).startswith(f"anyrt explain: {message}")
+    assert re.match(f"anyrt explain: {message}", printed(capsys, "explain", *words, status=2))
 
 
 def test_scripts_may_name_a_function():
@@ -332,7 +335,7 @@ def test_inspect_rejects_a_damaged_plan(capsys, plan):
     data = bytearray(Path(plan).read_bytes())
     data[200] ^= 1
     Path(plan).write_bytes(data)
-    assert printed(capsys, "inspect", plan, status=2).startswith("anyrt inspect: [AR602] plan header")
+    assert printed(capsys, "inspect", plan, status=2).startswith("anyrt inspect: [AR602] plan header:")
 
 
 @pytest.mark.parametrize("backend", ["cpu", "interp"])
@@ -432,22 +435,22 @@ def test_run_reads_types_that_numpy_does_not_know(capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ((), "[AR701] x: got no array"),
-        (("--input", "x"), "[AR304] --input: got 'x', wanted NAME=FILE"),
-        (("--input", "z=x.npy"), "[AR706] --input: got 'z', wanted one of x"),
-        (("--input", "x=net.py"), "[AR705] x: got net.py, which NumPy cannot read"),
-        (("--input", "x=x.npy", "--output", "z=z.npy"), "[AR706] --output: got 'z', wanted one of y"),
-        (("--input", "x=x.npy", "--backend", "foo"), "[AR304] --backend: got 'foo', wanted one of cpu"),
+        ((), diagnostic("AR701", "x")),
+        (("--input", "x"), diagnostic("AR304", "--input", "'x'", "NAME=FILE")),
+        (("--input", "z=x.npy"), diagnostic("AR706", "--input", "'z'", "x")),
+        (("--input", "x=net.py"), diagnostic("AR705", "x", "net.py", ".npy")),
+        (("--input", "x=x.npy", "--output", "z=z.npy"), diagnostic("AR706", "--output", "'z'", "y")),
+        (("--input", "x=x.npy", "--backend", "foo"), diagnostic("AR304", "--backend", "'foo'", "cpu")),
     ],
 )
 def test_run_rejects_in_one_line(capsys, plan, words, message):
-    assert printed(capsys, "run", plan, *words, status=2).startswith(f"anyrt run: {message}")
+    assert re.match(f"anyrt run: {message}", printed(capsys, "run", plan, *words, status=2))
 
 
 def test_run_waits_for_no_fifo(capsys, plan):
     os.mkfifo("x.fifo")
     output = printed(capsys, "run", plan, "--input", "x=x.fifo", status=2)
-    assert output.startswith("anyrt run: [AR705] x: got x.fifo, which NumPy cannot read, wanted a .npy file")
+    assert re.match("anyrt run: " + diagnostic("AR705", "x", "x.fifo", ".npy"), output)
 
 
 def test_run_rejects_an_array_of_the_wrong_shape(capsys, plan):
@@ -460,21 +463,22 @@ def test_run_rejects_an_array_of_the_wrong_shape(capsys, plan):
     [
         (
             'network.add_input("x", np.float32, (2,))',
-            "[AR311] add_input: dtype (bad.py:3): got the class",
+            diagnostic("AR311", "add_input: dtype (bad.py:3)", "float32", "DataType"),
         ),
-        ("network.nam = 3", "[AR313] INetworkDefinition (bad.py:3): got 'nam'"),
-        ("missing", "[AR314] bad.py:3: got NameError: name 'missing' is not defined"),
+        ("network.nam = 3", diagnostic("AR313", "INetworkDefinition (bad.py:3)", "'nam'")),
+        ("missing", diagnostic("AR314", "bad.py:3", "NameError: name 'missing' is not defined")),
     ],
 )
 def test_explain_reports_an_error_of_a_file_once(capsys, tmp_path, monkeypatch, line, message):
     monkeypatch.chdir(tmp_path)
     Path("bad.py").write_text(f"import numpy as np\ndef define(network):\n    {line}\n")
     output = printed(capsys, "explain", "bad.py", status=2)
-    assert output.startswith(f"anyrt explain: {message}")
-    assert output.count("[AR") == output.count("wanted") == 1
+    assert re.match(f"anyrt explain: {message}", output)
+    assert output.count("[AR") == output.rstrip("\n").count(";") == 1
 
 
 def test_explain_reports_the_line_with_a_syntax_error(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("bad.py").write_text("x = 1\ndef define(network)\n")
-    assert "[AR314] bad.py:2: got SyntaxError" in printed(capsys, "explain", "bad.py", status=2)
+    output = printed(capsys, "explain", "bad.py", status=2)
+    assert re.search(diagnostic("AR314", "bad.py:2", "SyntaxError"), output)

@@ -1,5 +1,6 @@
 """The option `checked` checks every access and leaves the results unchanged."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -18,6 +19,7 @@ from anyrt.prims import build as b
 from anyrt.prims.taps import Border, Linear
 from anyrt.schedule.cost import Sizes
 from tests import native
+from tests.messages import diagnostic
 from tests.native import load
 from tests.targets import choose
 
@@ -53,28 +55,28 @@ def run(built, level):
 @pytest.mark.sampled(2)
 @LEVELS
 @pytest.mark.parametrize(
-    ("count", "name", "move", "what"),
+    ("count", "name", "move", "element"),
     [
-        (1, "in_x", lambda at: add(at, 1), "reading element 1 of in_x, wanted one of its 1;"),
-        (5, "in_x", lambda at: add(at, 1), "reading element 5 of in_x, wanted one of its 5;"),
-        (40, "in_x", lambda at: add(at, 1), "reading element 40 of in_x, wanted one of its 40;"),
-        (40, "in_x", lambda at: add(at, -1), "reading element -1 of in_x"),
-        (40, "in_x", lambda at: mul(at, 2), "reading element 4. of in_x|reading element 7. of in_x"),
-        (40, "in_x", lambda at: mul(at, 100), "reading element .*00 of in_x"),
-        (40, "in_x", lambda at: mul(at, -1), "reading element -.* of in_x"),
-        (40, "in_x", lambda at: 1 << 50, "reading element 1125899906842624 of in_x"),
-        (1, "out_y", lambda at: add(at, 1), "writing element 1 of out_y, wanted one of its 1;"),
-        (5, "out_y", lambda at: add(at, 1), "writing element 5 of out_y, wanted one of its 5;"),
-        (40, "out_y", lambda at: add(at, 1), "writing element 40 of out_y, wanted one of its 40;"),
-        (40, "out_y", lambda at: add(at, -(1 << 40)), "writing element -1099511627776 of out_y"),
-        (40, "out_y", lambda at: mul(at, 100), "writing element .*00 of out_y"),
-        (40, "out_y", lambda at: mul(at, -1), "writing element -.* of out_y"),
+        (1, "in_x", lambda at: add(at, 1), 1),
+        (5, "in_x", lambda at: add(at, 1), 5),
+        (40, "in_x", lambda at: add(at, 1), 40),
+        (40, "in_x", lambda at: add(at, -1), -1),
+        (40, "in_x", lambda at: mul(at, 2), re.compile(r"\b[47]\d")),
+        (40, "in_x", lambda at: mul(at, 100), re.compile(r"\d+00")),
+        (40, "in_x", lambda at: mul(at, -1), re.compile(r"-\d+")),
+        (40, "in_x", lambda at: 1 << 50, 1 << 50),
+        (1, "out_y", lambda at: add(at, 1), 1),
+        (5, "out_y", lambda at: add(at, 1), 5),
+        (40, "out_y", lambda at: add(at, 1), 40),
+        (40, "out_y", lambda at: add(at, -(1 << 40)), -(1 << 40)),
+        (40, "out_y", lambda at: mul(at, 100), re.compile(r"\d+00")),
+        (40, "out_y", lambda at: mul(at, -1), re.compile(r"-\d+")),
     ],
 )
-def test_an_element_that_is_not_there_ends_the_run(count, name, move, what, level):
+def test_an_element_that_is_not_there_ends_the_run(count, name, move, element, level):
     x = b.param("x", (count,), F)
     built = broken(lowered(b.map_("mul", x, b.scalar(2.0, x)), x=x), name, move)
-    with pytest.raises(CompileError, match=what):
+    with pytest.raises(CompileError, match=diagnostic("AR810", "map", element, name, count)):
         run(built, level)
 
 
@@ -88,7 +90,7 @@ def test_sums_of_products_are_checked_too(name, dtype, level):
     x, w = b.param("x", (64, 128), dtype), b.param("w", (128, 96), dtype)
     lowering = lowered(b.contract("ik,kj->ij", x, w, wide), x=x, w=w)
     run(lowering, level)
-    with pytest.raises(CompileError, match=f"element .* of {name}"):
+    with pytest.raises(CompileError, match=diagnostic("AR810", "contract", re.compile(r"\d+"), name)):
         run(broken(lowering, name, lambda at: add(at, 4096)), level)
 
 
@@ -97,7 +99,7 @@ def test_memory_of_a_thread_is_checked():
     lowering = lowered(b.map_("div", x, b.reduce_("sum", b.map_("exp", x), [1])), x=x)
     names = {buffer.name for call in lowering.module.calls for buffer in call.buffers} - {"in_x", "out_y"}
     for name in names:
-        with pytest.raises(CompileError, match=f"of {name}"):
+        with pytest.raises(CompileError, match=diagnostic("AR810", re.compile(r"\d+"), name)):
             run(broken(lowering, name, lambda at: add(at, 9000)), None)
 
 
@@ -112,7 +114,7 @@ def test_the_next_run_begins_without_what_the_last_one_found():
         if fits:
             trial.run()
         else:
-            with pytest.raises(CompileError, match="reading element 6 of in_x, wanted one of its 4;"):
+            with pytest.raises(CompileError, match=diagnostic("AR810", "gather", 6, "in_x", 4)):
                 trial.run()
     assert trial.read(buffers["out_y"], F, (5,)).tolist() == [0, 0, 0, 0, 0]
 
@@ -124,7 +126,7 @@ def test_tables_are_checked_when_they_are_filled():
     (table,) = lowering.module.tables
     body = Rewrite(access=lambda buffer, at: (buffer, add(at, 200))).body(table.body)
     module = replace(lowering.module, tables=[replace(table, body=body)])
-    with pytest.raises(CompileError, match=f"{table.name}: got writing element"):
+    with pytest.raises(CompileError, match=diagnostic("AR810", table.name, 200)):
         run(replace(lowering, module=module), None)
 
 

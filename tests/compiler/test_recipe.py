@@ -15,6 +15,7 @@ from anyrt.prims import build
 from anyrt.prims.closed import constant
 from anyrt.prims.const import Blob, Const, Origin
 from anyrt.prims.table import vocabulary
+from tests.messages import diagnostic
 
 F, H = DataType.FLOAT, DataType.HALF
 
@@ -66,7 +67,7 @@ def test_weights_that_are_joined_are_wanted_together_and_what_is_held_is_not():
     recipe = read_recipe(plan, held)
     assert (recipe.missing([0], ()), recipe.missing([2], ()), recipe.missing([], ())) == ([1], [], [])
     assert recipe.missing([2], ["total", "c"]) == [0, 1]
-    with pytest.raises(RefitError, match=r"\[AR844\] refit: got no weights for 'n1', wanted all"):
+    with pytest.raises(RefitError, match=diagnostic("AR844", "refit", "'n1'")):
         recipe.make({0: np.zeros(3, np.float32)}, (), held)
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from anyrt.core import dtype
 from anyrt.core.enums import DataType
 from anyrt.core.errors import DTypeError
+from tests.messages import diagnostic
 
 NAN, INF = float("nan"), float("inf")
 
@@ -112,7 +113,7 @@ def test_unpacking_fp4_gives_all_sixteen_values():
 
 
 def test_unpacking_too_few_bytes_is_rejected():
-    with pytest.raises(DTypeError, match="got 1 bytes, wanted 2 bytes"):
+    with pytest.raises(DTypeError, match=diagnostic("AR205", 1, 2, 3)):
         dtype.unpack4(b"\x12", 3, DataType.INT4)
 
 

@@ -223,11 +223,11 @@ def of_iterator(w, rows):
     return loop, row
 
 
-def test_slices_whose_sizes_differ_between_iterations_are_not_concatenated(w, log):
+def test_slices_whose_sizes_differ_between_iterations_are_not_concatenated(w, log, golden_text):
     loop, row = of_iterator(w, w.net.add_input("rows", F, (5, 4, 6)))
     assert w.collected(loop, w.nonzero(row), 5).shape.rank == -1
     (line,) = [line for line in log.lines if "[AR123]" in line]
-    assert "with data-dependent dimensions, wanted slices of one shape" in line
+    golden_text(line)
 
 
 def test_a_recurrence_of_data_dependent_size_ends_the_inference_where_the_size_changes(w, engine_of):
@@ -362,7 +362,7 @@ def test_layers_of_one_name_around_each_other_are_rejected(w, builder, log):
     assert any("[AR402] found#count" in line for line in log.lines), log.lines
 
 
-def test_a_size_without_a_bound_is_found_before_the_loop(w, builder, log):
+def test_a_size_without_a_bound_is_found_before_the_loop(w, builder, log, golden_text):
     sizes = w.net.add_input("sizes", trt.int32, (5, 1))
     loop, size = of_iterator(w, sizes)
     fill = w.net.add_fill((-1,), trt.FillOperation.LINSPACE)
@@ -371,4 +371,5 @@ def test_a_size_without_a_bound_is_found_before_the_loop(w, builder, log):
     fill.set_input(2, w.net.add_constant((1,), np.float32([1])).get_output(0))
     w.net.mark_output(w.collected(loop, w.total(fill.get_output(0)), 5))
     assert builder.build_serialized_network(w.net, builder.create_builder_config()) is None
-    assert any("[AR901]" in line and "without an upper bound" in line for line in log.lines), log.lines
+    (line,) = [line for line in log.lines if "[AR901]" in line]
+    golden_text(line)

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import anyrt as trt
+from tests.messages import diagnostic
 
 SCARCE = Path(__file__).parent / "scarce.py"
 
@@ -86,7 +88,9 @@ def test_a_context_whose_workspace_has_no_room_says_so(run):
 
 def test_a_call_whose_output_has_no_room_raises(run):
     (reported,) = run("infer")
-    assert reported.startswith("ResourceError [AR802] inference: got Unable to allocate 288. MiB")
+    assert re.match(
+        "ResourceError " + diagnostic("AR802", "inference", "Unable to allocate 288. MiB"), reported
+    )
 
 
 def test_a_refit_without_memory_says_so_and_the_engine_stays(each):
@@ -114,7 +118,7 @@ def test_memory_that_others_cannot_get_is_a_resource_error(lack, net, builder, l
     monkeypatch.setattr("anyrt.api.building.builder.compile_request", none_left)
     config = builder.create_builder_config()
     assert builder.build_serialized_network(net, config) is None
-    assert "no room for 5 TB, wanted memory for this call; free memory" in log.lines[0]
+    assert re.search(diagnostic("AR802", "no room for 5 TB"), log.lines[0])
     assert recorder.errors == [(trt.ErrorCodeTRT.FAILED_ALLOCATION, log.lines[0])]
     with trt.strict(), pytest.raises(trt.errors.ResourceError, match="AR802"):
         builder.build_serialized_network(net, config)

@@ -239,7 +239,7 @@ GOOD = print_kernels([KERNELS[3], KERNELS[9]])
         ("fold acc", "fold abc", "AR605", "a buffer declared above"),
         ("mul(", "mule(", "AR605", "an instruction"),
         ("f16(mul", "f32(mul", "AR607", "holds f16 and receives f32"),
-        ("mul(", "sqrt(", "AR607", "wanted 1 operands"),
+        ("mul(", "sqrt(", "AR607", "sqrt of (f32, f32)"),
         ("0.0:f32", "0.5:i32", "AR605", "an integer for i32"),
         ("0.0:f32", "0:i32", "AR607", "acc holds f32 and receives i32"),
         ("+ v.0]", "+ v.1]", "AR605", "a known symbol"),

@@ -33,6 +33,7 @@ from anyrt.ir.kernel import (
     select,
 )
 from anyrt.ir.run import run
+from tests.messages import diagnostic
 
 N = Sym("n", 0, 64)
 P, I, J = Sym("p", extent=2), Sym("i", extent=4), Sym("j", extent=3)  # noqa: E741 - loop variables
@@ -98,7 +99,7 @@ def test_an_iteration_reads_what_the_previous_one_wrote():
     turn = Store(Y, P * 4 + I + 1, load(Y, AT) + load(X, AT))
     three = serial(Store(Y, P * 4 + J + 1, load(Y, P * 4 + J.dim) + 1.0), var=J)
     assert ran(Store(Y, P * 4, ZERO), three) == [0, 1, 2, 3, 0, 1, 2, 3]
-    with pytest.raises(CompileError, match=r"store y\[.*\] at p = 1, i = 3: got y\[8\]"):
+    with pytest.raises(CompileError, match=diagnostic("AR810", "store y[", "p = 1", "i = 3", "y[8]")):
         ran(serial(turn))
 
 
@@ -131,7 +132,7 @@ def test_a_word_has_its_first_element_in_the_lowest_bits():
 def test_a_word_beyond_the_end_of_its_buffer_is_named():
     word = load(Buffer("bytes", Scalar.I8, Space.INPUT, 8), P * 5, word=True)
     memory = {word.buffer: np.zeros(8, np.int8)}
-    with pytest.raises(CompileError, match=r"at p = 1: got bytes\[8\]"):
+    with pytest.raises(CompileError, match=diagnostic("AR810", "p = 1", "bytes[8]")):
         ran(Store(Y, P * 4, cast(word, Scalar.F32)), memory=memory)
 
 
@@ -166,40 +167,43 @@ LONG = Buffer("y", Scalar.F32, Space.OUTPUT, 9)
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    "body",
     [
-        ([vector(Store(Y, AT, load(X, AT + 1)))], "store y[i + 4*p] at p = 1, i = 3: got x[8], wanted 0 … 7"),
-        ([vector(Store(Y, AT - 2, ONE))], "store y[-2 + i + 4*p] at p = 0, i = 0: got y[-2], wanted 0 … 7"),
-        ([Fold(ACC, Op.ADD, ONE)], "fold acc add: got register acc before it is allocated"),
-        ([serial(Alloc(ACC, ONE)), Store(Y, P.dim, load(ACC, 0))], "store y[p]: got register acc before"),
-        ([Store(Y, P.dim, load(ROW, 1))], "store y[p] at p = 0: got row[1], which nothing was stored in"),
-        ([If(index(P.dim) < 1, (Store(ROW, 0, ONE),)), Store(Y, 0, load(ROW, 0))], "p = 1: got row[0]"),
-        ([Let(Sym("k", 0, 0), P.dim)], "let k at p = 1: got k = 1, wanted 0 … 0"),
-        ([vector(Store(Y, AT, load(X, TAP)))], "at p = 0, i = 2: got tap{pos[i]} = 9, wanted 0 … 4"),
-        ([Store(OVER, 0, ONE)], "store row[0]: got row at bytes 0 to 20, wanted 16 bytes of scratch"),
-        ([Store(Y, 0, load(ABSENT, 0))], "store y[0]: got no array for z, wanted float32[3]"),
-        ([Store(LONG, 0, ONE)], "store y[0]: got no array for y, wanted float32[9]"),
+        [vector(Store(Y, AT, load(X, AT + 1)))],
+        [vector(Store(Y, AT - 2, ONE))],
+        [Fold(ACC, Op.ADD, ONE)],
+        [serial(Alloc(ACC, ONE)), Store(Y, P.dim, load(ACC, 0))],
+        [Store(Y, P.dim, load(ROW, 1))],
+        [If(index(P.dim) < 1, (Store(ROW, 0, ONE),)), Store(Y, 0, load(ROW, 0))],
+        [Let(Sym("k", 0, 0), P.dim)],
+        [vector(Store(Y, AT, load(X, TAP)))],
+        [Store(OVER, 0, ONE)],
+        [Store(Y, 0, load(ABSENT, 0))],
+        [Store(LONG, 0, ONE)],
     ],
 )
-def test_wrong_accesses_are_named(body, said):
+def test_wrong_accesses_are_named(body, golden_text):
     memory = {POSITIONS: np.array([0, 1, 9, 3], np.int32)}
     with pytest.raises(CompileError) as caught:
         ran(*body, memory=memory, sizes={"n": 5})
     assert caught.value.code == "AR810"
-    assert said in str(caught.value)
+    golden_text(caught.value)
 
 
-def test_an_uninitialised_element_may_be_read_if_it_is_discarded():
+def test_an_uninitialised_element_may_be_read_if_it_is_discarded(golden_text):
     copied = Buffer("copy", Scalar.F32, Space.SCRATCH, 2, 16)
     sums = (Alloc(ACC, ONE), Fold(ACC, Op.ADD, load(ROW, 1)), Store(copied, 0, load(ACC, 0)))
     assert ran(*sums, Store(copied, 0, ONE), Store(Y, P * 4, load(copied, 0)), scratch=24)[::4] == [1, 1]
     for use in (Store(Y, 0, load(copied, 0)), If(load(copied, 0) < 1.0, ())):
-        with pytest.raises(CompileError, match=r"got copy\[0\], which nothing was stored in"):
+        with pytest.raises(CompileError) as caught:
             ran(*sums, use, scratch=24)
+        golden_text(caught.value)
 
 
 def test_an_array_of_another_size_is_rejected():
-    with pytest.raises(CompileError, match=r"got an array float32\[5\] for x, wanted float32\[8\]"):
+    with pytest.raises(
+        CompileError, match=diagnostic("AR810", "store y[0]", "float32[5]", "x", "float32[8]")
+    ):
         ran(Store(Y, 0, load(X, 0)), x=range(5))
 
 
@@ -241,7 +245,7 @@ def test_a_product_of_matrices_folds_into_an_array_of_registers(kind):
 
 
 def test_an_index_beyond_a_register_is_named():
-    with pytest.raises(CompileError, match=r"store tile\[4\] at p = 0: got tile\[4\], wanted 0 … 3"):
+    with pytest.raises(CompileError, match=diagnostic("AR810", "store tile[4]", "p = 0", "tile[4]", 0, 3)):
         ran(Alloc(TILE, ONE), Store(TILE, 4, ONE))
 
 

@@ -87,24 +87,24 @@ def test_parsed_results_are_the_same_interned_ones():
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new"),
     [
-        ("(v1.1)", "(v1.2)", "'v1.2'"),
-        ("(v1.1)", "(v1)", "'v1'"),
-        ("FLOAT[2], INT32[-2 + n] =", "FLOAT[2] =", "got type float[2], wanted float[2], int32[-2 + n]"),
-        ("INT32[-2 + n] = Split", "INT32[2] = Split", "got type float[2], int32[2]"),
-        ("v2: INT32[-2 + n] = Map", "v2: INT32[-2 + n], FLOAT[1] = Map", "wanted int32[-2 + n]"),
-        ('None, "others"', '"others"', "wanted ','"),
-        ('None, "others"', 'None, "others", None', "AR605"),
-        ("v2: ", "v1.1: ", "a second v1.1"),
+        ("(v1.1)", "(v1.2)"),
+        ("(v1.1)", "(v1)"),
+        ("FLOAT[2], INT32[-2 + n] =", "FLOAT[2] ="),
+        ("INT32[-2 + n] = Split", "INT32[2] = Split"),
+        ("v2: INT32[-2 + n] = Map", "v2: INT32[-2 + n], FLOAT[1] = Map"),
+        ('None, "others"', '"others"'),
+        ('None, "others"', 'None, "others", None'),
+        ("v2: ", "v1.1: "),
     ],
 )
-def test_tampered_results_are_rejected(old, new, said):
+def test_tampered_results_are_rejected(old, new, golden_text):
     text = print_graph(BOTH, WORDS)
     assert old in text
     with pytest.raises(PlanError) as caught:
         parse_graph(text.replace(old, new, 1), WORDS)
-    assert said in str(caught.value)
+    golden_text(caught.value)
 
 
 def test_a_node_runs_once_for_all_its_results():

@@ -202,7 +202,7 @@ BAD = [
     (kernel(vector(If(index(COL.dim) < 3, ()))), "an if inside a vector loop"),
     (kernel(If(index(ROW.dim), ())), "an if on"),
     (kernel(Store(OUT, ROW.dim, Alu(Op.ADD, (ONE, index(ROW.dim)), Scalar.F32))), "add of (f32, i64)"),
-    (kernel(Store(OUT, ROW.dim, Alu(Op.ADD, (ONE,), Scalar.F32))), "wanted 2 operands"),
+    (kernel(Store(OUT, ROW.dim, Alu(Op.ADD, (ONE,), Scalar.F32))), "add of (f32)"),
     (kernel(Store(OUT, ROW.dim, Alu(Op.XOR, (ONE, ONE), Scalar.F32))), "xor of (f32, f32)"),
     (
         kernel(Store(OUT, ROW.dim, cast(Alu(Op.ANGLE, (const(1.0, Scalar.F64),), Scalar.F64), Scalar.F32))),
