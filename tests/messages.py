@@ -34,14 +34,15 @@ def _word(value: object) -> str:
     if isinstance(value, re.Pattern):
         return str(value.pattern)
     text = f"({', '.join(map(str, value))})" if isinstance(value, tuple) else str(value)
-    before = r"(?<![\w.-])" if re.match(r"\w", text) else ""
+    before = r"(?<![\w.-])" if text[:1].isdigit() else r"(?<!\w)" if re.match(r"\w", text) else ""
     after = r"(?!\w|\.\d)" if re.search(r"\w\Z", text) else ""
     return before + re.escape(text) + after
 
 
 def steady(message: str, folder: Path | None) -> str:
-    """`message` without line numbers, the test's directory, serial numbers of networks and large numbers."""
-    unsteady = r"(?<=\.py:)\d+|(?<=Unnamed Network )\d+|\b\d[\d,]{2,}\b"
+    """`message` without line numbers, the test's directory, serial numbers of networks, addresses and large
+    numbers."""
+    unsteady = r"(?<=\.py:)\d+|(?<=Unnamed Network )\d+|(?<=\b0x)[0-9a-f]{7,}|\b\d[\d,]{2,}\b"
     return re.sub(unsteady, "N", message if folder is None else message.replace(str(folder), "FOLDER"))
 
 

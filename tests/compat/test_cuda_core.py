@@ -8,6 +8,7 @@ import pytest
 
 from anyrt.compat.cuda import core, driver
 from anyrt.core.errors import NotSupportedError
+from tests.messages import diagnostic, values_in_order
 
 needs_compiler = pytest.mark.skipif(shutil.which("c++") is None, reason="needs a C++ compiler")
 
@@ -104,7 +105,7 @@ def test_object_code_is_loaded_again():
     kernel = core.ObjectCode.from_cubin(image).get_kernel(b"one")
     core.launch(device.default_stream, core.LaunchConfig(), kernel, result.ctypes.data)
     assert result[0] == 1
-    with pytest.raises(TypeError, match="one takes 1 arguments, got 0"):
+    with pytest.raises(TypeError, match=values_in_order("one", 1, 0)):
         core.launch(device.default_stream, core.LaunchConfig(), kernel)
     with pytest.raises(NotSupportedError, match=r"AR901.*code_type='ptx'"):
         core.Program(".version 8.0", "ptx")
@@ -112,5 +113,5 @@ def test_object_code_is_loaded_again():
 
 @pytest.mark.parametrize("name", ["Linker", "GraphBuilder"])
 def test_code_for_gpus_is_rejected_by_name(name):
-    with pytest.raises(NotSupportedError, match=rf"AR901.*{name}: got code for a GPU"):
+    with pytest.raises(NotSupportedError, match=diagnostic("AR901", name, "GPU", "CPU")):
         getattr(core, name)("__global__ void f() {}", options=core.ProgramOptions(arch="sm_80"))

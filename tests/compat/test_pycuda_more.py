@@ -9,6 +9,7 @@ import pytest
 from anyrt.compat.pycuda import compiler as pycuda_compiler
 from anyrt.compat.pycuda import driver, gpuarray, tools
 from anyrt.core.errors import NotSupportedError
+from tests.messages import diagnostic, values_in_order
 
 needs_compiler = pytest.mark.skipif(shutil.which("c++") is None, reason="needs a C++ compiler")
 
@@ -128,7 +129,7 @@ def test_kernels_of_a_source_module_take_arrays_memory_and_numbers():
     assert np.array_equal(driver.from_device(back, (300,), np.float32), y)
     with pytest.raises(TypeError, match="which has the type"):
         scaled(there, back, 1.5, 300, block=(1, 1, 1))
-    with pytest.raises(TypeError, match="scaled takes 4 arguments, got 1"):
+    with pytest.raises(TypeError, match=values_in_order("scaled", 4, 1)):
         scaled(there, block=(1, 1, 1))
 
 
@@ -156,5 +157,5 @@ def test_a_text_that_is_no_kernel_says_where():
 
 @pytest.mark.parametrize(("home", "name"), [(driver, "module_from_file"), (pycuda_compiler, "DynamicModule")])
 def test_functions_for_gpu_files_are_rejected_by_name(home, name):
-    with pytest.raises(NotSupportedError, match=rf"AR901.*{name}: got code for a GPU"):
+    with pytest.raises(NotSupportedError, match=diagnostic("AR901", name, "GPU", "CPU")):
         getattr(home, name)(b"image")

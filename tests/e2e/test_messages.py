@@ -1,6 +1,7 @@
 """One mistake for each code: the message has the location, the parts got and wanted, the cure, and the user's
 line."""
 
+import ast
 import ctypes
 import hashlib
 import json
@@ -584,6 +585,28 @@ def test_golden_texts_are_those_of_codes_and_of_tests_that_exist():
     pairs = [test.partition("::")[::2] for test in tests]
     texts = {file: (ROOT / file).read_text(encoding="utf-8") for file, _ in pairs}
     assert [name for file, name in pairs if f"\ndef {name}(" not in texts[file]] == []
+
+
+def searched(tree):
+    """The texts that a test module searches in messages: those of `match=`, and those left of `in`."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.keyword(arg="match", value=pattern) | ast.Compare(left=pattern, ops=[ast.In()]):
+                yield from (n.value for n in ast.walk(pattern) if isinstance(n, ast.Constant))
+
+
+@pytest.mark.static
+def test_no_test_quotes_the_words_between_the_values_of_a_message():
+    trees = {
+        path: ast.parse(path.read_text(encoding="utf-8")) for path in (ROOT / "tests").rglob("test_*.py")
+    }
+    quoted = [
+        (path.name, text)
+        for path, tree in trees.items()
+        for text in searched(tree)
+        if isinstance(text, str) and re.search(r"\b(got|wanted) ", text)
+    ]
+    assert quoted == [], "compare values with `diagnostic` or `golden_text` (tests/messages.py)"
 
 
 def test_every_code_is_provoked_or_out_of_reach():

@@ -9,6 +9,7 @@ from onnx import parser
 import anyrt as trt
 from anyrt.core.errors import AnyrtError, NotSupportedError
 from anyrt.onnx.backend import prepare
+from tests.messages import diagnostic
 
 X = np.arange(12, dtype=np.float32).reshape(4, 3)
 
@@ -61,7 +62,7 @@ def test_branches_of_other_sizes_give_what_the_data_decide():
 
 
 def test_branches_of_other_types_are_reported():
-    with pytest.raises(AnyrtError, match=r"AR203.*FLOAT if true and BOOL if false"):
+    with pytest.raises(AnyrtError, match=diagnostic("AR203", "y", "FLOAT", "BOOL")):
         run(IF.replace("b = Add(z, x)", "b = Less(z, x)"), go=np.array(True), x=X)
 
 
@@ -132,10 +133,11 @@ def test_a_count_stops_a_condition_that_holds():
     np.testing.assert_array_equal(last, 8 * (X[0] + 1))
 
 
-def test_a_loop_that_never_ends_is_reported():
+def test_a_loop_that_never_ends_is_reported(golden_text):
     text = LOOP.replace("int64 n, ", "").replace("Loop (n,", "Loop (,")
-    with pytest.raises(AnyrtError, match=r"AR417.*condition is always true"):
+    with pytest.raises(AnyrtError) as caught:
         run(text, go=np.array(True), x=X[0])
+    golden_text(caught.value)
 
 
 GROWING = """(float[1, 3] x) => (float[A, 3] y) <int64 n = {3}, bool go = {1}> {
@@ -173,7 +175,7 @@ def test_an_iteration_reads_the_slice_of_its_number():
 
 def test_a_state_that_grows_for_a_dynamic_number_of_iterations_is_reported():
     text = GROWING.replace("int64 n = {3}, ", "").replace("(float[1, 3] x)", "(float[1, 3] x, int64 n)")
-    with pytest.raises(AnyrtError, match=r"AR123.*float\[2, 3\] as the result.*float\[1, 3\]"):
+    with pytest.raises(AnyrtError, match=diagnostic("AR123", "y", "float[2, 3]", "float[1, 3]")):
         run(text, x=X[:1], n=np.array(3))
 
 

@@ -16,6 +16,7 @@ from anyrt.cli.main import main
 from anyrt.core.errors import AnyrtError, ArgumentError, PlanError, PluginError
 from anyrt.onnx.session import load
 from anyrt.onnx.wire import OWN
+from tests.messages import diagnostic
 
 W = np.arange(12, dtype=np.float32).reshape(3, 4)
 
@@ -60,15 +61,15 @@ def directory(path):
 
 FILES = {
     "loop": (loop, "Too many levels of symbolic links|Symlink loop"),
-    "fifo": (fifo, "mode prw-.*, wanted a regular file"),
+    "fifo": (fifo, "mode prw-"),
     "socket": (bound, "No such device or address"),
-    "directory": (directory, "mode drwx.*, wanted a regular file|no file"),
+    "directory": (directory, "mode drwx|no file"),
     "long": (lambda path: path.with_name("n" * 5000), "File name too long"),
     "deep": (lambda path: path.parent / ("d/" * 4000 + "m"), "File name too long|no file"),
     "absent": (lambda path: path.with_name("none"), "No such file or directory|no file"),
     "device": (
         lambda path: path.parent / "dev",
-        "mode crw.*, wanted a regular file|a link to a file outside the folder",
+        "mode crw|a link to a file outside the folder",
     ),
 }
 
@@ -91,19 +92,18 @@ def test_a_model_that_is_no_file_is_rejected(odd):
 
 
 @pytest.mark.parametrize("size", [20, 60, -1])
-def test_a_truncated_model_is_described_as_one(tmp_path, size):
+def test_a_truncated_model_is_described_as_one(tmp_path, size, golden_text):
     path = tmp_path / "m.onnx"
     path.write_bytes(model("w").SerializeToString()[:size])
     (problem,) = problems(path)
-    assert "got a truncated ONNX file: " in problem
-    assert "copy or download the file again" in problem
+    golden_text(problem, "w")
 
 
 @pytest.mark.parametrize("text", ["hello\n", "größer: 1\r\n" * 1000])
-def test_text_is_described_as_text(tmp_path, text):
+def test_text_is_described_as_text(tmp_path, text, golden_text):
     path = tmp_path / "m.onnx"
     path.write_bytes(text.encode())
-    assert "got text, wanted an ONNX model" in problems(path)[0]
+    golden_text(problems(path)[0], "text")
 
 
 def test_a_plan_that_is_no_file_is_rejected_with_a_code(odd):
@@ -112,11 +112,10 @@ def test_a_plan_that_is_no_file_is_rejected_with_a_code(odd):
         load(path)
     assert error.value.code == ("AR604" if "mode" in str(error.value) else "AR304")
     assert len(str(error.value)) < 1000
-    assert str(error.value).endswith(("; check the path", "; pass the path of a file"))
 
 
 def test_a_plan_at_a_path_with_a_nul_is_rejected_with_a_code():
-    with pytest.raises(ArgumentError, match=r"AR304.*a path with a NUL"):
+    with pytest.raises(ArgumentError, match=diagnostic("AR304", "anyrt.load", "a\0b", "NUL")):
         load("a\0b")
 
 
@@ -143,10 +142,10 @@ def test_weights_behind_links_in_a_circle_are_rejected(tmp_path):
 
 
 @pytest.mark.parametrize("location", [None, ""])
-def test_weights_elsewhere_without_a_location_are_rejected(location, tmp_path):
+def test_weights_elsewhere_without_a_location_are_rejected(location, tmp_path, golden_text):
     onnx.save(model(location), tmp_path / "m.onnx")
     (problem,) = problems(tmp_path / "m.onnx")
-    assert "[AR418] initializer w: got external data without a location" in problem
+    golden_text(problem, "w")
 
 
 @pytest.mark.parametrize("length", ["-1", "0", "-64"])
@@ -156,7 +155,7 @@ def test_weights_elsewhere_of_another_length_are_rejected(length, tmp_path):
     onnx.save(wrong, tmp_path / "m.onnx")
     (tmp_path / "w.bin").write_bytes(W.tobytes())
     (problem,) = problems(tmp_path / "m.onnx")
-    assert problem.startswith(f"[AR417] initializer w: got {length} bytes, wanted {W.nbytes} bytes for")
+    assert re.match(diagnostic("AR417", "initializer w", length, W.nbytes), problem)
 
 
 def test_the_location_of_a_models_own_bytes_cannot_be_guessed(tmp_path):
@@ -189,7 +188,7 @@ def test_a_missing_folder_is_reported(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
     (problem,) = problems("m.onnx")
-    assert problem.startswith("[AR416] m.onnx: got No such file or directory")
+    assert re.match(diagnostic("AR416", "m.onnx", "No such file or directory"), problem)
 
 
 def test_fifos_are_rejected_wherever_a_file_is_read(tmp_path, capsys):
@@ -205,5 +204,5 @@ def test_fifos_are_rejected_wherever_a_file_is_read(tmp_path, capsys):
 
 
 def test_a_library_with_a_long_name_is_rejected():
-    with trt.strict(), pytest.raises(PluginError, match=r"AR826.*no such file"):
+    with trt.strict(), pytest.raises(PluginError, match=diagnostic("AR826", re.compile("n{100,}"))):
         trt.get_plugin_registry().load_library("n" * 5000 + ".so")

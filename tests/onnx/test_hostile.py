@@ -1,5 +1,7 @@
 """Malicious models: each is rejected with an error code, in time, and without taking memory."""
 
+import re
+
 import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
@@ -7,6 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 import anyrt as trt
 from anyrt.api.plugins import standards
 from anyrt.onnx import graph as walked
+from tests.messages import diagnostic
 
 SETS = [helper.make_opsetid("", 21), helper.make_opsetid("own", 1)]
 X = helper.make_tensor_value_info("x", 1, ["n", 4])
@@ -35,11 +38,10 @@ def call(name, value, built):
     return helper.make_node(name, [value], [built], domain="own")
 
 
-def test_nodes_in_a_cycle_are_rejected_by_the_name_that_nothing_makes():
+def test_nodes_in_a_cycle_are_rejected_by_the_name_that_nothing_makes(golden_text):
     nodes = [helper.make_node("Add", ["x", "b"], ["a"]), helper.make_node("Neg", ["a"], ["b"])]
     (problem,) = problems(model([*nodes, helper.make_node("Neg", ["b"], ["y"])]))
-    assert problem.startswith("[AR417] b")
-    assert "without cycles" in problem
+    golden_text(problem)
 
 
 def test_a_missing_weight_and_a_duplicate_name_are_reported():
@@ -54,12 +56,12 @@ def test_few_functions_that_stand_for_billions_of_nodes_are_rejected(monkeypatch
     later = [[call(f"F{k - 1}", "a", "t"), call(f"F{k - 1}", "t", "b")] for k in range(1, 40)]
     built = [helper.make_function("own", f"F{k}", ["a"], ["b"], n, SETS) for k, n in enumerate(later, 1)]
     reported = problems(model([call("F39", "x", "y")], functions=[first, *built]))
-    assert any("more than 1000 nodes in functions and inner graphs" in t for t in reported)
+    assert any(re.match(diagnostic("AR901", re.compile(r"F\d+"), 1000), t) for t in reported)
 
 
 def test_zeros_are_rejected_at_the_first_byte():
     (problem,) = problems(bytes(50_000_000))  # half a second for each million, when they were read as fields
-    assert problem.startswith("[AR416] the model: got a field of number 0, wanted an ONNX model")
+    assert re.match(diagnostic("AR416", "the model", 0, "ONNX"), problem)
 
 
 def test_many_unknown_nodes_ask_for_the_creators_of_plugins_once(monkeypatch):
@@ -69,13 +71,13 @@ def test_many_unknown_nodes_ask_for_the_creators_of_plugins_once(monkeypatch):
     reported = problems(model([helper.make_node(f"Own{k % 3}", ["x"], [f"y{k}"]) for k in range(3000)]))
     assert len(asked) == 1
     assert [t[:7] for t in reported[:1000]] == ["[AR904]"] * 1000
-    assert [t.split(",")[0] for t in reported[1000:]] == ["[AR417] the model: got 2000 more problems"]
+    assert [bool(re.match(diagnostic("AR417", "the model", 2000), t)) for t in reported[1000:]] == [True]
 
 
 def test_many_wrong_initializers_are_counted_and_not_all_reported():
     reported = problems(model([], [TensorProto(name=f"w{k}") for k in range(1001)]))
-    assert reported[999].startswith("[AR901] w999: got element type 0")
-    assert "got 1 more problems" in reported[1000]
+    assert re.match(diagnostic("AR901", "w999", 0), reported[999])
+    assert re.match(diagnostic("AR417", "the model", 1), reported[1000])
 
 
 def test_nodes_with_unreported_problems_are_not_listed_as_supported():
@@ -98,7 +100,7 @@ def test_conditionals_thirty_deep_are_described():
     assert parser_of(model([helper.make_node("If", ["c"], ["y"], then_branch=deep, else_branch=shallow)]))[0]
 
 
-def test_messages_nested_too_deeply_are_rejected():
+def test_messages_nested_too_deeply_are_rejected(golden_text):
     def field(number, content):
         size = bytes([len(content) & 127 | 128, len(content) >> 7 & 127 | 128, len(content) >> 14])
         return bytes([number << 3 | 2]) + size + content
@@ -106,7 +108,7 @@ def test_messages_nested_too_deeply_are_rejected():
     graph = b""
     for _ in range(2000):
         graph = field(1, field(4, b"If") + field(5, field(6, graph)))
-    assert "too many nested graphs" in problems(field(7, graph))[0]
+    golden_text(problems(field(7, graph))[0])
 
 
 @pytest.mark.parametrize("op", ["ConstantOfShape", "Expand", "Tile", "Resize"])
@@ -143,10 +145,10 @@ def test_strict_shows_where_an_importer_stumbled():
 
 def test_missing_graphs_and_words_of_an_operator_are_reported():
     (graph,) = problems(model([helper.make_node("If", ["c"], ["y"])]))
-    assert "got no graph then_branch, wanted a graph then_branch of If" in graph
+    assert re.match(diagnostic("AR417", "y", "then_branch", "then_branch", "If"), graph)
     mode = helper.make_node("Pad", ["x", "p"], ["y"], mode="sideways")
     (word,) = problems(model([mode], [numpy_helper.from_array(np.int64([0, 1, 0, 1]), "p")]))
-    assert "got attribute mode = 'sideways', wanted one of constant" in word
+    assert re.match(diagnostic("AR304", "y", "mode", "'sideways'", "constant"), word)
 
 
 def test_a_fault_of_the_parser_is_reported_and_not_thrown(monkeypatch):

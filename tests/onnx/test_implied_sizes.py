@@ -12,6 +12,7 @@ from onnx.reference import ReferenceEvaluator
 import anyrt
 from anyrt.api.model.state import state_of
 from anyrt.core.errors import ShapeError
+from tests.messages import values_in_order
 
 BF16 = ml_dtypes.bfloat16
 # The operators on x, whose dimension "k" can only equal that of the weights; the weights' shapes.
@@ -87,7 +88,7 @@ def test_a_size_that_weights_imply_is_a_number_to_all_passes(name):
 def test_another_size_than_weights_imply_is_rejected(name):
     values, x, axis = model(name)
     session = anyrt.load(values)
-    with pytest.raises(ShapeError, match=rf"x.shape\[{axis}\] = {x.shape[axis] + 1},.* wanted"):
+    with pytest.raises(ShapeError, match=values_in_order(f"x.shape[{axis}] = {x.shape[axis] + 1}")):
         session.run({"x": np.concatenate([x, x.take([0], axis)], axis)})
 
 

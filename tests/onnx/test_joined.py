@@ -8,6 +8,7 @@ from onnx.reference import ReferenceEvaluator
 
 import anyrt
 from anyrt.core.errors import AnyrtError
+from tests.messages import diagnostic
 
 HEAD = '<ir_version: 10, opset_import: ["": 21]> g '
 SQUEEZED = """
@@ -47,8 +48,7 @@ def test_layers_behind_branches_of_different_ranks_are_computed_in_them(name):
         for actual, want in zip(session.run(input_of(columns)).values(), expected, strict=True):
             np.testing.assert_allclose(actual, want, rtol=1e-5)
     for columns in refused:
-        wanted = r"AR410.*choose the other branch, since else_branch has an error"
-        with pytest.raises(AnyrtError, match=wanted):
+        with pytest.raises(AnyrtError, match=diagnostic("AR410", "else_branch")):
             session.run(input_of(columns))
 
 
@@ -171,22 +171,22 @@ def test_a_profile_decides_the_rank_of_an_output(columns, shape):
     np.testing.assert_array_equal(x, y)
 
 
-def test_iterations_of_a_loop_have_one_rank():
+def test_iterations_of_a_loop_have_one_rank(golden_text):
     turn = SQUEEZED.replace("z = If", "zs = If")
     text = f"""(float[m, 4, t] x, int64 n, bool go) => (z) {{
       z = Loop(n, go) <body = turn (int64 i, bool c) => (c2, zs) {{ c2 = Identity(c) {turn} }}> }}"""
-    with pytest.raises(
-        AnyrtError, match=r"AR123.*whose rank is data-dependent.*same rank in every iteration"
-    ):
+    with pytest.raises(AnyrtError) as caught:
         anyrt.load(parser.parse_model(HEAD + text))
+    golden_text(caught.value)
 
 
-def test_the_result_of_a_function_is_read_with_one_rank():
+def test_the_result_of_a_function_is_read_with_one_rank(golden_text):
     head = HEAD.replace("]", ', "own": 1]')
     text = f"""{head} (float[m, 4, t] x) => (y) {{ z = own.Part(x) y = Neg(z) }}
       <domain: "own", opset_import: ["": 21]> Part (x) => (z) {{ {SQUEEZED} }}"""
-    with pytest.raises(AnyrtError, match=r"AR123\] z.*a tensor with a data-dependent rank"):
+    with pytest.raises(AnyrtError) as caught:
         anyrt.load(parser.parse_model(text))
+    golden_text(caught.value)
 
 
 def test_branches_that_both_fail_are_reported():

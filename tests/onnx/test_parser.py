@@ -12,6 +12,7 @@ import anyrt as trt
 from anyrt.onnx.session import load
 from anyrt.onnx.weights import Reader, to_weights
 from anyrt.onnx.wire import LARGE, without_weights
+from tests.messages import diagnostic
 
 OPSET = [helper.make_opsetid("", 17), helper.make_opsetid("mine", 1)]
 W = np.arange(64 * 64, dtype=np.float32).reshape(64, 64) / 1000
@@ -157,11 +158,11 @@ def test_nothing_outside_the_folder_is_read(tmp_path, location, message):
 def test_weights_that_are_shorter_than_declared_are_rejected(tmp_path):
     path = beside(tmp_path)
     (tmp_path / "w.bin").write_bytes(b"\0" * 100)
-    with pytest.raises(trt.errors.GraphError, match=r"AR418.*got 100 bytes, wanted at least 16384"):
+    with pytest.raises(trt.errors.GraphError, match=diagnostic("AR418", "initializer w: w.bin", 100, 16384)):
         load(path)
 
 
-def test_links_lead_to_the_store_of_the_models_cache_and_nowhere_else(tmp_path):
+def test_links_lead_to_the_store_of_the_models_cache_and_nowhere_else(tmp_path, golden_text):
     blobs, snapshot = tmp_path / "cache" / "blobs", tmp_path / "cache" / "snapshots" / "v1"
     blobs.mkdir(parents=True)
     snapshot.mkdir(parents=True)
@@ -172,8 +173,9 @@ def test_links_lead_to_the_store_of_the_models_cache_and_nowhere_else(tmp_path):
     (snapshot / "w.bin").unlink()
     (tmp_path / "secret").write_bytes(W.tobytes())
     (snapshot / "w.bin").symlink_to(tmp_path / "secret")
-    with pytest.raises(trt.errors.GraphError, match=r"AR418.*a link to a file outside the folder"):
+    with pytest.raises(trt.errors.GraphError) as caught:
         load(path)
+    golden_text(caught.value)
 
 
 def test_a_function_of_the_model_is_expanded_with_its_attributes():
@@ -257,7 +259,7 @@ def test_invalid_models_are_rejected_by_name(data, message):
 
 def test_terabytes_are_rejected_without_taking_memory():
     big = TensorProto(name="w", dims=[1 << 20, 1 << 20], data_type=1, raw_data=b"\0" * 8)
-    assert "got 8 bytes, wanted 4398046511104" in problems(product(big))[0]
+    assert re.match(diagnostic("AR417", "w", 8, 1 << 42), problems(product(big))[0])
     proto = model([helper.make_node("Relu", ["x"], ["y"])], shape=(1 << 40, 1 << 20))
     assert "AR111" in problems(proto)[0]
 

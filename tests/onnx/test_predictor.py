@@ -14,6 +14,7 @@ from onnx import numpy_helper, parser
 import anyrt
 from anyrt.core.errors import ArgumentError, BindingError, ProfileError
 from anyrt.onnx.predictor import one_at_a_time
+from tests.messages import diagnostic
 
 TEXT = '<ir_version: 10, opset_import: ["": 21]> g (float[n, 3] x) => (float[n, 3] y) { y = Neg(x) }'
 X = np.float32([[1, -2, 3]])
@@ -90,7 +91,7 @@ def test_mistakes_are_reported_and_counted(path):
 def test_closed_one_rejects(path):
     with anyrt.Predictor(path) as predictor:
         predictor.run({"x": X})
-    with pytest.raises(ArgumentError, match=r"after close\(\)"):
+    with pytest.raises(ArgumentError, match=diagnostic("AR304", "Predictor", "close()")):
         predictor.run({"x": X})
 
 

@@ -6,6 +6,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import anyrt as trt
+from tests.messages import diagnostic
 
 Flag, RNG = trt.BuilderFlag, np.random.default_rng(3)
 X = RNG.standard_normal((1, 4, 10, 10)).astype(np.float32)
@@ -151,9 +152,15 @@ def wider():
     ("data", "message"),
     [
         (b"no model", "AR416"),
-        (model(wider()), r"\[AR843\] bias: got 9 of float32, wanted 8 of float32"),
-        (model({**weights(), "bias": draw(8, dtype=np.float16)}), r"\[AR843\] bias"),
-        (model({f"other {n}": a for n, a in weights().items()}), r"\[AR842\] the model: got none of"),
+        (model(wider()), diagnostic("AR843", "bias", 9, "float32", 8, "float32")),
+        (
+            model({**weights(), "bias": draw(8, dtype=np.float16)}),
+            diagnostic("AR843", "bias", 8, "float16", 8, "float32"),
+        ),
+        (
+            model({f"other {n}": a for n, a in weights().items()}),
+            diagnostic("AR842", "the model", "bias", "dense", "kernel", "last", "mean"),
+        ),
     ],
     ids=["damaged", "count", "type", "names"],
 )

@@ -8,6 +8,7 @@ from onnx import parser
 
 from anyrt.core.errors import AnyrtError
 from anyrt.onnx.backend import prepare
+from tests.messages import diagnostic
 
 A, B, C = (np.float32([[k, k + 1], [k + 2, k + 3]]) for k in (0, 10, 20))
 HEAD = '<ir_version: 8, opset_import: ["": 17]> g'
@@ -35,7 +36,7 @@ def test_data_choose_among_tensors_of_one_shape(at, expected):
 
 def test_a_position_outside_is_reported():
     text = f"{THREE} => (float[2, 2] y) <int64 at = {{3}}> {AT}"
-    with pytest.raises(AnyrtError, match=r"AR304.*position 3, wanted a position in a sequence of 3"):
+    with pytest.raises(AnyrtError, match=diagnostic("AR304", "y", 3, 3)):
         run(text, a=A, b=B, c=C)
 
 
@@ -99,14 +100,15 @@ def test_a_known_loop_collects_in_a_sequence():
     np.testing.assert_array_equal(run(text, a=A), np.concatenate([A, 2 * A, 4 * A]))
 
 
-def test_a_sequence_that_grows_for_a_dynamic_number_of_iterations_is_reported():
+def test_a_sequence_that_grows_for_a_dynamic_number_of_iterations_is_reported(golden_text):
     text = """(float[2, 2] a, int64 n) => (float[6, 2] y) {
         e = SequenceEmpty()
         s = Loop (n, , e) <body = b (int64 i, bool c, seq(float[2, 2]) q) => (bool d, seq(float[2, 2]) t)
             { d = Identity(c)  t = SequenceInsert(q, a) }>
         y = ConcatFromSequence <axis = 0> (s) }"""
-    with pytest.raises(AnyrtError, match=r"AR901.*sequences or optionals that iterations pass on"):
+    with pytest.raises(AnyrtError) as caught:
         run(text, a=A, n=np.array(3))
+    golden_text(caught.value)
 
 
 def test_a_conditional_chooses_between_sequences_of_one_length():
@@ -126,7 +128,8 @@ def test_whether_an_optional_has_a_value_decides_a_branch():
     np.testing.assert_array_equal(run(text, a=A), A)
 
 
-def test_a_sequence_as_an_output_is_reported():
+def test_a_sequence_as_an_output_is_reported(golden_text):
     text = f"{THREE} => (seq(float[2, 2]) s) {{ s = SequenceConstruct(a, b, c) }}"
-    with pytest.raises(AnyrtError, match=r"AR901.* s \(.*: got a sequence as an output"):
+    with pytest.raises(AnyrtError) as caught:
         run(text, a=A, b=B, c=C)
+    golden_text(caught.value)

@@ -6,6 +6,7 @@ from onnx import parser
 
 import anyrt
 from anyrt.core.errors import ArgumentError, PlanError
+from tests.messages import diagnostic
 
 TEXT = '<ir_version: 10, opset_import: ["": 21]> g (float[n, 3] x) => (float[n, 3] y) { y = Neg(x) }'
 X = np.float32([[1, -2, 3]])
@@ -34,7 +35,7 @@ def test_a_loaded_model_runs(form, model, tmp_path):
 
 
 def test_a_file_that_is_neither_is_reported():
-    with pytest.raises(ArgumentError, match=r"anyrt\.load: got a dict, wanted a path, the bytes"):
+    with pytest.raises(ArgumentError, match=diagnostic("AR304", "anyrt.load", "dict", "onnx.ModelProto")):
         anyrt.load({})
 
 

@@ -10,6 +10,7 @@ import pytest
 from anyrt.core.errors import PlanError
 from anyrt.plan.file import FORMAT, map_plan, read_plan, write_plan
 from anyrt.plan.json import MAX_DEPTH
+from tests.messages import diagnostic
 
 CONTENTS = [b"\x01\x02\x03\x04" * 3, b"\x12\x03", b""]
 HEADER_AT = 128
@@ -127,7 +128,7 @@ def test_brackets_in_strings_are_no_depth(data):
 
 @pytest.mark.parametrize("text", [b'"a"', b'"\\""', b'"\\\\"', b'"]]]"'])
 def test_brackets_behind_strings_are_depth(text):
-    with pytest.raises(PlanError, match="JSON too deep"):
+    with pytest.raises(PlanError, match=diagnostic("AR605", "plan header", "JSON", MAX_DEPTH)):
         read_plan(with_header(b"[" + text + b"," + b"[" * MAX_DEPTH + b"]" * (MAX_DEPTH + 1)))
 
 

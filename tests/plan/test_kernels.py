@@ -22,7 +22,7 @@ def test_records_come_back():
     ("text", "place"),
     [
         ("{}", "kernels: "),
-        ("[]", "kernels: got a list of 0, wanted a list of 1"),
+        ("[]", r"kernels: .*\b0\b.*\b1\b"),
         ("[[]]", r"kernels\[0\]: "),
         ('[["map","",0,[],[["x","","float32",["m"]]],[],[]]]', r"kernels\[0\]\[4\]\[0\]\[3\]\[0\]"),
         ('[["map","",0,[],[["x","","float99",[]]],[],[]]]', r"kernels\[0\]\[4\]\[0\]\[2\]"),

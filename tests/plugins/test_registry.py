@@ -5,6 +5,7 @@ import pytest
 
 import anyrt as trt
 from anyrt.core.errors import PluginError
+from tests.messages import diagnostic
 
 FILE = """
 import anyrt as trt
@@ -73,7 +74,10 @@ def test_a_second_creator_of_a_name_is_rejected(registry, capsys):
 
 
 def test_a_creator_without_a_name_is_rejected(registry):
-    with trt.strict(), pytest.raises(PluginError, match=r"AR822.*got no name"):
+    with (
+        trt.strict(),
+        pytest.raises(PluginError, match=diagnostic("AR822", "Creator", "self.name", "self.plugin_version")),
+    ):
         registry.register_creator(Creator(""))
     with pytest.raises(TypeError, match="IPluginCreatorInterface"):
         registry.register_creator(Creator)
@@ -132,10 +136,10 @@ def test_creators_of_a_file_are_registered_and_deregistered_with_it(registry, tm
 @pytest.mark.parametrize(
     ("name", "text", "code"),
     [
-        ("libnvinfer_plugin.so.10", "", "AR826.*NVIDIA"),
-        ("mine.py", "x = 1", "AR826.*mine.py.*IPluginCreatorV3One"),
-        ("mine.py", "1 / 0", "AR824.*ZeroDivisionError"),
-        ("mine.txt", "", "AR826.*mine.txt"),
+        ("libnvinfer_plugin.so.10", "", diagnostic("AR826", "libnvinfer_plugin.so.10", "NVIDIA")),
+        ("mine.py", "x = 1", diagnostic("AR826", "mine.py", "IPluginCreatorV3One")),
+        ("mine.py", "1 / 0", diagnostic("AR824", "mine.py", "ZeroDivisionError")),
+        ("mine.txt", "", diagnostic("AR826", "mine.txt", "'mine.txt'", ".py", ".so")),
     ],
 )
 def test_a_file_without_creators_for_this_machine_is_rejected(name, text, code, registry, tmp_path):

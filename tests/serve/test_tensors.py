@@ -1,6 +1,7 @@
 """Tensors of requests: accepted and rejected ones for a port."""
 
 import json
+import re
 
 import ml_dtypes
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from anyrt.core.enums import DataType
 from anyrt.serve.refused import Limits, Reason, Refused
 from anyrt.serve.tensors import NAMES, Input, checked_shape, decode_bytes, decode_json, encode_json
+from tests.messages import values_in_order
 
 X = Input("x", DataType.FLOAT, (-1, 3), (((1, 3), (4, 3)),))
 LIMITS = Limits(tensor_elements=9)
@@ -27,11 +29,11 @@ def test_shape_that_fits_is_taken():
 @pytest.mark.parametrize(
     ("datatype", "shape", "reason", "text"),
     [
-        ("FP64", [2, 3], Reason.BAD, "wanted FP32"),
+        ("FP64", [2, 3], Reason.BAD, "FP64.*FP32"),
         ("BYTES", [2, 3], Reason.NOT_SUPPORTED, "BYTES"),
         (None, [2, 3], Reason.BAD, "None"),
-        ("FP32", [2, 4], Reason.BAD, r"wanted \[-1, 3\]"),
-        ("FP32", [2], Reason.BAD, "wanted"),
+        ("FP32", [2, 4], Reason.BAD, r"\(2, 4\).*\[-1, 3\]"),
+        ("FP32", [2], Reason.BAD, r"\(2,\).*\[-1, 3\]"),
         ("FP32", [-2, 3], Reason.BAD, "0 and more"),
         ("FP32", [True, 3], Reason.BAD, "0 and more"),
         ("FP32", [1 << 40, 3], Reason.BAD, "0 and more"),
@@ -45,7 +47,7 @@ def test_shape_that_fits_is_taken():
 def test_shape_that_does_not_fit_is_rejected(datatype, shape, reason, text):
     actual, message = refusal(checked_shape, X, datatype, shape, LIMITS)
     assert actual is reason
-    assert __import__("re").search(text, message)
+    assert re.search(text, message)
 
 
 @pytest.mark.parametrize("dtype", NAMES)
@@ -64,7 +66,7 @@ def test_bytes_of_every_type_come_back(dtype):
 def test_bytes_of_a_wrong_number_are_rejected(size):
     reason, text = refusal(decode_bytes, X, (2, 3), bytes(size))
     assert reason is Reason.BAD
-    assert "wanted 24" in text
+    assert re.search(values_in_order(size, 24), text)
 
 
 def test_bool_holds_nothing_but_0_and_1():

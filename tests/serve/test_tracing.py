@@ -4,6 +4,7 @@ are none."""
 import asyncio
 import http.server
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -32,6 +33,7 @@ from anyrt.cli.commands.serve import _trace  # noqa: E402
 from anyrt.serve.exporting import export_traces  # noqa: E402
 from anyrt.serve.http import application  # noqa: E402
 from anyrt.serve.tracing import runs, span, tracer  # noqa: E402
+from tests.messages import values_in_order  # noqa: E402
 
 pytestmark = pytest.mark.programs
 TRACE, CALLER = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -312,4 +314,4 @@ def test_an_exporter_that_is_not_installed_is_named(neg):
     command = [sys.executable, "-m", "anyrt", "serve", str(neg)]
     done = subprocess.run(command, env={"OTEL_TRACES_EXPORTER": "pigeon"}, capture_output=True, text=True)
     assert done.returncode == 2
-    assert "pigeon, wanted console, otlp_proto_http" in done.stderr
+    assert re.search(values_in_order("pigeon", "console", "otlp_proto_http"), done.stderr)

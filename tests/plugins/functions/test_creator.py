@@ -5,6 +5,7 @@ import pytest
 
 import anyrt as trt
 import anyrt.plugin as trtp
+from tests.messages import diagnostic
 
 D = trtp.TensorDesc
 BUILD, RUNTIME = trt.TensorRTPhase.BUILD, trt.TensorRTPhase.RUNTIME
@@ -61,9 +62,9 @@ def test_fields_of_narrower_types_are_converted(creator, log):
 @pytest.mark.parametrize(
     ("values", "phase", "message"),
     [
-        (fields(n=1), BUILD, r"\[AR306\] creator::filled: got no scale, name"),
-        (fields(), RUNTIME, r"\[AR306\] creator::filled: got no n"),
-        (fields(m=1), BUILD, r"\[AR304\] creator::filled: got a field 'm', wanted n, scale, name"),
+        (fields(n=1), BUILD, diagnostic("AR306", "creator::filled", "scale", "name")),
+        (fields(), RUNTIME, diagnostic("AR306", "creator::filled", "n")),
+        (fields(m=1), BUILD, diagnostic("AR304", "creator::filled", "'m'", "n", "scale", "name")),
     ],
 )
 def test_missing_and_unknown_fields_are_reported(creator, values, phase, message):

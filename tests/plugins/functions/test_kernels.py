@@ -1,5 +1,6 @@
 """Plug-ins with kernels as text: LLVM IR, and C if a compiler is installed; code for GPUs is rejected."""
 
+import re
 import shutil
 from typing import Tuple, Union  # noqa: UP035
 
@@ -9,6 +10,7 @@ import pytest
 
 import anyrt as trt
 import anyrt.plugin as trtp
+from tests.messages import diagnostic
 
 T, D = trtp.Tensor, trtp.TensorDesc
 Code = Union[str, bytes]  # noqa: UP007
@@ -127,19 +129,19 @@ PTX = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry add_kernel
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (PTX, "got PTX"),
-        (PTX.encode(), "got PTX"),
-        (b"\x7fELF\x02\x01\x01\x33", "got a binary of a GPU (cubin)"),
+        (PTX, "PTX"),
+        (PTX.encode(), "PTX"),
+        (b"\x7fELF\x02\x01\x01\x33", "cubin"),
         (
             'target triple = "nvptx64-nvidia-cuda"\ndefine void @add_kernel() { ret void }',
-            "got LLVM IR of a GPU",
+            "raw_aot .*LLVM IR",
         ),
-        ("define void @add_kernel(ptr %x) { ret void }", "got add_kernel(ptr)"),
-        ("define void @other() { ret void }", "got no function add_kernel"),
-        ("define void @add_kernel(ptr %x, i32 %n, ptr %y) { ret i32 }", "[AR822]"),
+        ("define void @add_kernel(ptr %x) { ret void }", r"add_kernel\(ptr\).*\(ptr, int, ptr\)"),
+        ("define void @other() { ret void }", "kernels::raw: add_kernel: .* add_kernel,"),
+        ("define void @add_kernel(ptr %x, i32 %n, ptr %y) { ret i32 }", r"\[AR822\]"),
         (
             "declare void @f()\ndefine void @add_kernel(ptr %x, i32 %n, ptr %y) { call void @f() ret void }",
-            "[AR822]",
+            r"\[AR822\]",
         ),
         pytest.param("void add_kernel(float *x) {}", "error: too many arguments", marks=needs_cc),
         pytest.param("void add_kernel(", "kernels::raw: add_kernel", marks=needs_cc),
@@ -149,14 +151,14 @@ PTX = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry add_kernel
             marks=needs_cc,
         ),
         pytest.param("void add_kernel(float*, int, float*);", "undefined symbol", marks=needs_cc),
-        ("void add_kernel(int *x, int n, int *y) { __syncthreads(); }", "got __syncthreads in a kernel"),
+        ("void add_kernel(int *x, int n, int *y) { __syncthreads(); }", "__syncthreads"),
         pytest.param("", "implicit declaration", marks=needs_cc),
     ],
 )
 def test_kernels_that_cannot_be_compiled_are_rejected(build, log, text, message):
     results["text"] = text
     assert build(lambda x: trtp.op.kernels.raw(x), x=(4,)) is None
-    assert message in log.lines[-1]
+    assert re.search(message, log.lines[-1])
     assert "kernels::raw: " in log.lines[-1]
 
 
@@ -174,19 +176,19 @@ def raw_aot(x: D, outputs: Tuple[D], tactic: int) -> Answer:  # noqa: UP006
 
 
 @pytest.mark.parametrize(
-    ("part", "value", "message"),
+    ("part", "value", "values"),
     [
-        ("text", 3, "got int from raw_aot"),
-        ("launch", (1, 1, 1), "wanted KernelLaunchParams"),
-        ("extra", [1], "wanted SymIntExprs"),
-        ("extra", trtp.SymIntExprs(2), "got an argument without a value"),
+        ("text", 3, ("int", "raw_aot", "str")),
+        ("launch", (1, 1, 1), ("tuple", "raw_aot", "KernelLaunchParams")),
+        ("extra", [1], ("list", "raw_aot", "SymIntExprs")),
+        ("extra", trtp.SymIntExprs(2), ("raw_aot",)),
     ],
 )
-def test_results_of_a_wrong_type_are_reported(build, log, monkeypatch, part, value, message):
+def test_results_of_a_wrong_type_are_reported(build, log, monkeypatch, part, value, values):
     monkeypatch.setitem(results, "text", ONCE_C)
     monkeypatch.setitem(results, part, value)
     assert build(lambda x: trtp.op.kernels.raw(x), x=(4,)) is None
-    assert message in log.lines[-1]
+    assert re.search(diagnostic("AR822", "kernels::raw:", *values), log.lines[-1])
 
 
 @trtp.register("kernels::both", lazy_register=True)
@@ -215,12 +217,14 @@ def test_a_flag_or_an_argument_selects_the_function(build, flags, aot, value):
 
 
 def test_impl_and_aot_impl_together_need_a_selection(build):
-    with pytest.raises(ValueError, match=r"\[AR306\] kernels::both: got both impl and aot_impl"):
+    with pytest.raises(ValueError, match=diagnostic("AR306", "kernels::both", "impl", "aot_impl")):
         build(lambda x: trtp.op.kernels.both(x), x=(1,))
 
 
 def test_aot_false_requires_an_impl_function(build):
-    with pytest.raises(ValueError, match="got no impl function"):
+    with pytest.raises(
+        ValueError, match=diagnostic("AR306", "kernels::raw", "impl", "@impl('kernels::raw')")
+    ):
         build(lambda x: trtp.op.kernels.raw(x), aot=False, x=(1,))
 
 
