@@ -7,8 +7,8 @@ config.set_flag(trt.BuilderFlag.REFIT)      BuilderFlag.REFIT has no effect
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Self, overload
 
+from anyrt.api.edge.attribute import Attribute
 from anyrt.api.edge.quiet import Channel, channel_of, integer, quiet, type_name
 from anyrt.api.edge.setting import HasSettings, kept_in
 from anyrt.core.enums import BuilderFlag, Severity
@@ -40,7 +40,7 @@ def tell_idle(channel: Channel, bits: int, kind: type[TrtEnum], effective: Itera
         channel.once(Severity.WARNING, NOTES.get(flag, f"{flag} has no effect"))
 
 
-class Flags:
+class Flags(Attribute[HasSettings, int]):
     """A setting with flags of one kind as a bit mask; flags that are not in `effective` have no effect.
 
     `default`: the flags that are set initially. `implied`: the flags that a flag also sets, as in TensorRT
@@ -55,16 +55,7 @@ class Flags:
         self.effective = frozenset(effective)
         self.__doc__ = doc
 
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
-
-    @overload
-    def __get__(self, owner: None, cls: type) -> Self: ...
-    @overload
-    def __get__(self, owner: HasSettings, cls: type) -> int: ...
-    def __get__(self, owner: HasSettings | None, cls: type) -> Self | int:
-        if owner is None:
-            return self
+    def _value(self, owner: HasSettings) -> int:
         kept = kept_in(owner).get(self.name)
         return sum(1 << flag for flag in self.default) if kept is None else int(kept)
 

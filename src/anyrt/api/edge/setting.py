@@ -9,8 +9,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Generic, Protocol, Self, TypeVar, overload
+from typing import Any, Protocol, TypeVar
 
+from anyrt.api.edge.attribute import Attribute
 from anyrt.api.edge.hints import article
 from anyrt.api.edge.quiet import HasChannel, channel_of, type_name, wrong_type
 from anyrt.core.errors import ArgumentError
@@ -30,7 +31,7 @@ def kept_in(owner: HasSettings) -> dict[str, Any]:  # Any: as above
     return owner._settings
 
 
-class Setting(Generic[T]):
+class Setting(Attribute[HasSettings, T]):
     """Stores a value; TypeError for another type, a logged error outside `low` … `high`."""
 
     def __init__(
@@ -42,16 +43,7 @@ class Setting(Generic[T]):
         self.high = high
         self.__doc__ = f"{doc}\n\n{self._kept(default)}"
 
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
-
-    @overload
-    def __get__(self, owner: None, cls: type) -> Self: ...
-    @overload
-    def __get__(self, owner: HasSettings, cls: type) -> T: ...
-    def __get__(self, owner: HasSettings | None, cls: type) -> Self | T:
-        if owner is None:
-            return self
+    def _value(self, owner: HasSettings) -> T:
         kept: T = kept_in(owner).get(self.name, self.default)
         return kept
 
@@ -64,11 +56,8 @@ class Setting(Generic[T]):
         if self._outside(value):
             wanted = f"{self.low} or more" if self.high is None else f"{self.low} to {self.high}"
             where = f"{type_name(owner)}.{self.name}"
-            channel_of(owner).fail(
-                ArgumentError(
-                    "AR304", where, f"{value}", wanted, f"the value stays {self.__get__(owner, type(owner))}"
-                )
-            )
+            do = f"the value stays {self._value(owner)}"
+            channel_of(owner).fail(ArgumentError("AR304", where, f"{value}", wanted, do))
             return
         kept_in(owner)[self.name] = value
 

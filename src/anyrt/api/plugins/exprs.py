@@ -9,8 +9,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
+from anyrt.api.edge.attribute import Attribute
 from anyrt.api.edge.fixed import Fixed
 from anyrt.api.edge.fold import fold
 from anyrt.api.edge.oneline import one_line
@@ -251,31 +252,24 @@ def declared(builder: IExprBuilder) -> dict[int, Sym]:
     return builder._declared
 
 
-class _LaunchParameter:
-    """A launch parameter: an expression or a number."""
+class _LaunchParameter(Attribute["LaunchParameters", object]):
+    """A launch parameter, as the class of its object stores it."""
 
     def __init__(self, doc: str) -> None:
         self.__doc__ = doc
 
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
+    def _value(self, owner: LaunchParameters) -> object:
+        return owner._values.get(self.name)
 
-    def __get__(self, owner: KernelLaunchParams | None, cls: type) -> object:
-        return self if owner is None else owner._values.get(self.name)
-
-    def __set__(self, owner: KernelLaunchParams, value: ISymExpr | IDimensionExpr | int) -> None:
-        if not isinstance(value, ISymExpr | IDimensionExpr | int):
-            raise wrong_type(
-                f"KernelLaunchParams.{self.name}", value, "an ISymExpr, an IDimensionExpr or an int"
-            )
-        owner._values[self.name] = value
+    def __set__(self, owner: LaunchParameters, value: object) -> None:
+        owner._values[self.name] = owner._stored(self.name, value)
 
 
-@fold
-class KernelLaunchParams(Fixed):
-    """Launch parameters of a kernel that is compiled ahead of time: blocks, threads, and shared memory."""
+class LaunchParameters(Fixed):
+    """Launch parameters of a kernel: blocks, threads per block, and bytes of shared memory."""
 
-    __slots__ = ("__weakref__", "_values")
+    __slots__ = ("_values",)
+    _values: dict[str, Any]  # Any: each subclass stores one type
 
     grid_x = _LaunchParameter("Blocks along the first axis.")
     grid_y = _LaunchParameter("Blocks along the second axis.")
@@ -285,8 +279,24 @@ class KernelLaunchParams(Fixed):
     block_z = _LaunchParameter("Threads of a block along the third axis.")
     shared_mem = _LaunchParameter("Bytes of shared memory of a block.")
 
+    def _stored(self, name: str, value: Any) -> object:  # Any: each subclass accepts types of its own
+        """The value to store for one that a program sets."""
+        raise NotImplementedError
+
+
+@fold
+class KernelLaunchParams(LaunchParameters):
+    """Launch parameters of a kernel that is compiled ahead of time: blocks, threads, and shared memory."""
+
+    __slots__ = ("__weakref__",)
+
     def __init__(self) -> None:
-        self._values: dict[str, object] = {}
+        self._values = {}
+
+    def _stored(self, name: str, value: object) -> object:
+        if not isinstance(value, ISymExpr | IDimensionExpr | int):
+            raise wrong_type(f"KernelLaunchParams.{name}", value, "an ISymExpr, an IDimensionExpr or an int")
+        return value
 
     @one_line
     def __repr__(self) -> str:

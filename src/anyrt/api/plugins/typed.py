@@ -9,8 +9,9 @@
 
 from __future__ import annotations
 
-from typing import Generic, Self, TypeVar, cast, overload
+from typing import TypeVar, cast
 
+from anyrt.api.edge.attribute import Attribute
 from anyrt.api.edge.hints import article
 from anyrt.api.edge.quiet import type_name, wrong_type
 from anyrt.api.model.named import checked_text
@@ -18,7 +19,7 @@ from anyrt.api.model.named import checked_text
 T = TypeVar("T")
 
 
-class TypedAttribute(Generic[T]):
+class TypedAttribute(Attribute[object, T]):
     """An attribute whose value is in the `__dict__` of its object; TypeError for a value of another type."""
 
     def __init__(self, kind: type[T], default: T, doc: str) -> None:
@@ -26,16 +27,7 @@ class TypedAttribute(Generic[T]):
         self.default = default
         self.__doc__ = doc
 
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
-
-    @overload
-    def __get__(self, owner: None, cls: type) -> Self: ...
-    @overload
-    def __get__(self, owner: object, cls: type) -> T: ...
-    def __get__(self, owner: object, cls: type) -> Self | T:
-        if owner is None:
-            return self
+    def _value(self, owner: object) -> T:
         return cast("T", owner.__dict__.get(self.name, self.default))
 
     def __set__(self, owner: object, value: object) -> None:

@@ -12,10 +12,11 @@ from importlib import import_module
 import numpy as np
 
 from anyrt.api.plugins.desc import DynamicPluginTensorDesc, PluginTensorDesc
+from anyrt.api.plugins.exprs import LAUNCH
 from anyrt.api.plugins.field import PluginField, PluginFieldCollection
 from anyrt.api.plugins.functions.attributes import to_field
 from anyrt.api.plugins.functions.desc import TensorDesc, frozen, set_properties
-from anyrt.api.plugins.functions.launch import LAUNCH, KernelLaunchParams
+from anyrt.api.plugins.functions.launch import KernelLaunchParams
 from anyrt.api.plugins.functions.lists import ShapeExprs, SymExprs
 from anyrt.api.plugins.functions.quick import Definition, Described
 from anyrt.api.plugins.functions.signature import Function, place

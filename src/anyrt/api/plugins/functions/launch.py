@@ -2,33 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-from anyrt.api.edge.fixed import Fixed
 from anyrt.api.edge.oneline import one_line
-from anyrt.api.plugins.exprs import IDimensionExpr
+from anyrt.api.plugins.exprs import LAUNCH, IDimensionExpr, LaunchParameters
 from anyrt.api.plugins.functions.sizes import SymInt32, SymIntExpr, text
 
-LAUNCH: Final = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "shared_mem")
 
-
-class _LaunchParameter:
-    """A launch parameter, stored as a SymInt32."""
-
-    def __init__(self, doc: str) -> None:
-        self.__doc__ = doc
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
-
-    def __get__(self, owner: KernelLaunchParams | None, cls: type) -> object:
-        return self if owner is None else owner._values[self.name]
-
-    def __set__(self, owner: KernelLaunchParams, value: int | IDimensionExpr | SymIntExpr) -> None:
-        owner._values[self.name] = SymInt32(value)
-
-
-class KernelLaunchParams(Fixed):
+class KernelLaunchParams(LaunchParameters):
     """Launch parameters of a kernel: blocks, threads per block, and bytes of shared memory.
 
     >>> from anyrt.api.plugins.functions.sizes import ShapeExpr, cdiv
@@ -38,15 +17,7 @@ class KernelLaunchParams(Fixed):
     <KernelLaunchParams: grid 4 1 1, block 256 1 1>
     """
 
-    __slots__ = ("__weakref__", "_values")
-
-    grid_x = _LaunchParameter("Blocks along the first axis.")
-    grid_y = _LaunchParameter("Blocks along the second axis.")
-    grid_z = _LaunchParameter("Blocks along the third axis.")
-    block_x = _LaunchParameter("Threads of a block along the first axis.")
-    block_y = _LaunchParameter("Threads of a block along the second axis.")
-    block_z = _LaunchParameter("Threads of a block along the third axis.")
-    shared_mem = _LaunchParameter("Bytes of shared memory of a block.")
+    __slots__ = ("__weakref__",)
 
     def __init__(
         self,
@@ -60,6 +31,9 @@ class KernelLaunchParams(Fixed):
     ) -> None:
         arguments = (grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_mem)
         self._values = {name: SymInt32(x) for name, x in zip(LAUNCH, arguments, strict=True)}
+
+    def _stored(self, name: str, value: int | IDimensionExpr | SymIntExpr) -> SymInt32:
+        return SymInt32(value)
 
     @one_line
     def __repr__(self) -> str:
