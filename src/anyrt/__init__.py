@@ -140,7 +140,7 @@ def _find(name: str) -> object:
     for module in _ENUMS:
         if name in _enum_names(module):
             return getattr(import_module(f"anyrt.{module}"), name)
-    return import_module("anyrt.api.derived.layers").found_class(name)
+    return import_module("anyrt.api.derived.layers").class_named(name)
 
 
 def _enum_names(module: str) -> list[str]:

@@ -144,13 +144,13 @@ class _Search:
 
     def _key(self, task: Tunable) -> str:
         sizes = (f"{name}={n}" for name, n in sorted(self.sizes.items()))
-        made_for = (
+        environment = (
             self.target.key,
             str(self.lowered.machine),
             str(self.threads),
             str(self.request.strategies),
         )
-        return task.key(*made_for, *sizes)
+        return task.key(*environment, *sizes)
 
     def _known(self, task: Tunable) -> Tuning | None:
         """The result in the timing cache; None if it has no entry or no valid tuning, or if there is a

@@ -267,8 +267,8 @@ def importer(*names: str, domain: str = "") -> Callable[[Importer], Importer]:
 
 def plugin_name(node: NodeProto) -> Name:
     """The name, version and namespace of the plug-in for a node, if its operator is a plug-in."""
-    told = {a.name: a.s.decode(errors="replace") for a in node.attribute}
-    return node.op_type, told.get("plugin_version") or "1", told.get("plugin_namespace", "")
+    attributes = {a.name: a.s.decode(errors="replace") for a in node.attribute}
+    return node.op_type, attributes.get("plugin_version") or "1", attributes.get("plugin_namespace", "")
 
 
 def plugin(creator: Creator, node: Node) -> list[Tensor]:

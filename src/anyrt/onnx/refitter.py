@@ -110,7 +110,7 @@ class OnnxParserRefitter(Reporting, Managed):
         """Set all weights that the model and the engine share, or none of them."""
         model, refitter = self._parser._model, self._refitter
         assert model is not None, "a model was loaded"
-        names = {w.given_name for w in refitter._weights if w.given_name}
+        names = {w.user_name for w in refitter._weights if w.user_name}
         weights_of = {name: _weights(model, t) for name, t in named_tensors(model) if name in names}
         if names and not weights_of:
             some = ", ".join(sorted(names)[:5])

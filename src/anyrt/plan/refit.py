@@ -22,10 +22,10 @@ RANGE: Final = "RANGE"  # the role of the scale of an int8 tensor, which is no w
 
 @dataclass(frozen=True, slots=True)
 class WeightsRecord:
-    """Weights of a network. `given_name`: the name that the user set, "" for none; `places`: the layers that
+    """Weights of a network. `user_name`: the name that the user set, "" for none; `places`: the layers that
     have them, each with their role; for a range, the tensor that has it."""
 
-    given_name: str
+    user_name: str
     dtype: DataType
     count: int
     places: tuple[tuple[str, str], ...]
@@ -44,7 +44,7 @@ class WeightsRecord:
     @property
     def title(self) -> str:
         """Their name in messages."""
-        return self.given_name or " ".join(self.places[0] if self.places else ("weights",))
+        return self.user_name or " ".join(self.places[0] if self.places else ("weights",))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Refit:
     def as_json(self) -> Json:
         """Plain values that `parse_refit` reads."""
         weights: list[Json] = [
-            [w.given_name, short_name(w.dtype), w.count, [list(p) for p in w.places]] for w in self.weights
+            [w.user_name, short_name(w.dtype), w.count, [list(p) for p in w.places]] for w in self.weights
         ]
         return [weights, self.graph_text, list(self.derived), self.is_free, self.is_stripped]
 

@@ -37,7 +37,7 @@ class Coded:
             self._words[value] = self._fills_words(value)
         return self._words[value]
 
-    def is_made_of(self, value: Value, types: Collection[DataType] = PACKED) -> bool:
+    def is_computed_from(self, value: Value, types: Collection[DataType] = PACKED) -> bool:
         """True for values computed from as many elements of these types."""
         most = self.sizes.volume(value)
         return any(v.dtype in types and 2 * self.sizes.volume(v) > most for v in self._leaves(value))
@@ -58,7 +58,7 @@ class Coded:
         if codes:
             return all(v.shape[-2:] == (4, 8 // bits(v.dtype)) for v in codes)
         known = all(isinstance(v.compute, Given) and v.compute.constant for v in leaves)
-        return known and value.dtype is DataType.FLOAT and self.is_made_of(value, BYTES)
+        return known and value.dtype is DataType.FLOAT and self.is_computed_from(value, BYTES)
 
     def _leaves(self, value: Value) -> Iterator[Value]:
         """The stored or summed values from which a value is computed element by element."""

@@ -78,7 +78,7 @@ def _windows(value: Value, leaves: Collection[Value], few: int) -> Iterator[tupl
         few_lanes = not _unmoved(at, wide, alone) and _outputs(other.shape, others, labels, how, few) < few
         if few_lanes and _walks(at[-1], alone):
             continue  # positions are better lanes
-        axes = _unmoved(at, summed, alone) or _unmoved(at, () if _is_given(leaf) else both, alone)
+        axes = _unmoved(at, summed, alone) or _unmoved(at, () if _is_bordered_input(leaf) else both, alone)
         if axes:
             yield leaf, axes[-1]
 
@@ -108,7 +108,7 @@ def _walks(at: Dim, axes: Collection[int]) -> bool:
     return any(moved is not None and moved[0] == 1 for moved in (linear(at, s) for s in moving))
 
 
-def _is_given(leaf: Value) -> bool:
+def _is_bordered_input(leaf: Value) -> bool:
     """True for a border around an input: its rows are best copied as they are."""
     how = leaf.compute
     return isinstance(how, Elements) and how.border is not None and isinstance(leaf.args[0].compute, Given)

@@ -121,7 +121,7 @@ class _Partition:
             return False
         labels = [own for own, arg in zip((how.left, how.right), user.args, strict=True) if arg is value]
         others = [k for k, label in enumerate(how.out) if any(label not in own for own in labels)]
-        return prod(self.sizes.of(user.shape[k]) for k in others) > 1 or self.coded.is_made_of(value)
+        return prod(self.sizes.of(user.shape[k]) for k in others) > 1 or self.coded.is_computed_from(value)
 
     def _readers(self, stored: Mapping[Value, str]) -> dict[Value, Readers]:
         """The loops that would compute each value if it were not stored but all of `stored` were."""

@@ -93,11 +93,11 @@ def _unknown(factor: Value, inside: Collection[Value]) -> dict[Value, _Unknown]:
     """A placeholder for a number of which nothing is known."""
     known = {v for v in inside if not isinstance(v.compute, Folded | Contracted)} | {factor}
     around = {a for v in known for a in v.args} - known
-    unknown = {v for v in around if v in inside or any(_is_given(x) for x in walk([v]))}
+    unknown = {v for v in around if v in inside or any(_is_loaded(x) for x in walk([v]))}
     return {v: _Unknown(Buffer(f"x{n}", COMPUTED[v.dtype], Space.ARENA)) for n, v in enumerate(unknown)}
 
 
-def _is_given(v: Value) -> bool:
+def _is_loaded(v: Value) -> bool:
     how = v.compute
     return isinstance(how, Given) and how.literal is None
 

@@ -32,7 +32,7 @@ from anyrt.ir.counted import counted
 from anyrt.ir.graph import Graph, Value, apply, walk
 from anyrt.ir.symbolic import known
 from anyrt.ops._types import PACKED
-from anyrt.passes.found_sizes import with_conditions
+from anyrt.passes.data_dependent_sizes import with_conditions
 from anyrt.passes.open_sizes import read_once
 from anyrt.passes.order_exchanges import order_exchanges
 from anyrt.plan.plan import LENT_BY, MEMORY_OF, Binding, LayerRecord, Range

@@ -48,7 +48,7 @@ def layer_class(name: str) -> type[ILayer]:
     raise lookup_error("anyrt", name)
 
 
-def found_class(name: str) -> type:
+def class_named(name: str) -> type:
     """The current class of that name, of layers or of boundary layers of loops and conditionals."""
     if name not in layer_class_names():
         raise lookup_error("anyrt", name)
@@ -101,7 +101,7 @@ def _pass_on(layer: Layer[Attrs]) -> tuple[Value, ...]:
 
 
 def layer_class_names() -> list[str]:
-    """All names for `found_class`."""
+    """All names for `class_named`."""
     scopes = [op.scope for op in OPS.values() if op.scope is not None]
     around = {n for s in scopes for n in (s.cls, s.boundary, s.exit_cls)}
     around |= {*PARTS, *(c.__name__ for c in BORDER_CLASSES.values())}

@@ -132,7 +132,7 @@ class Refitter(Logged, Managed):
         """The weights of a name; there are several if a model calls a function twice."""
         checked_name(name, "weights name")
         numbers = [k for k, record in enumerate(self._weights) if record.name == name]
-        if len(numbers) > 1 and not all(self._weights[k].given_name for k in numbers):
+        if len(numbers) > 1 and not all(self._weights[k].user_name for k in numbers):
             got, do = f"{len(numbers)} layers with such weights", "use unique layer names"
             raise RefitError("AR842", cut(name), got, "one", do)
         if numbers:

@@ -73,7 +73,7 @@ def tile(node: Node) -> Tensor:
 def slice_(node: Node) -> Tensor:
     """Slices with steps, with indices as in Python."""
     x = node.input(0)
-    starts, ends = (_given(node, i, name) for i, name in ((1, "starts"), (2, "ends")))
+    starts, ends = (_input_or_attribute(node, i, name) for i, name in ((1, "starts"), (2, "ends")))
     axes, strides = named(node, 3), node.optional(4)
     axes = range(len(starts)) if axes is None else axes
     steps = [1] * len(starts) if strides is None else entries(strides)
@@ -97,7 +97,7 @@ def _bounded(size: Size, n: Size) -> Size:
     return size
 
 
-def _given(node: Node, i: int, name: str) -> list[Size]:
+def _input_or_attribute(node: Node, i: int, name: str) -> list[Size]:
     x = node.optional(i)
     return list(node.required(name, (0,))) if x is None else entries(x)
 

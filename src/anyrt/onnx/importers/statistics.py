@@ -84,11 +84,11 @@ def layer_normalization(node: Node) -> list[Argument]:
 def rms_normalization(node: Node) -> Tensor:
     """Normalise the axes from one on by the root of their mean square; the result has the type of the
     scale."""
-    given, scale = node.input(0), node.input(1)
-    by = _moments_of(node, given)
-    x = by.staged(given)
+    tensor, scale = node.input(0), node.input(1)
+    by = _moments_of(node, tensor)
+    x = by.staged(tensor)
     inverse = by.inverse(node.reduce(R.AVG, x * x, range(node.axis(x, default=-1), x.rank)))
-    return (x * inverse).cast(given.dtype).cast(scale.dtype) * scale
+    return (x * inverse).cast(tensor.dtype).cast(scale.dtype) * scale
 
 
 @importer("MeanVarianceNormalization")
