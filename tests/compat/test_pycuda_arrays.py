@@ -1,4 +1,4 @@
-"""Rare parts of pycuda: host memory with an address, arithmetic of arrays, pools."""
+"""Arrays of pycuda: host memory with an address, arithmetic, pools, and kernels on them."""
 
 import shutil
 

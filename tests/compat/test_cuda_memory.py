@@ -1,4 +1,4 @@
-"""Rare parts of CUDA: memory of the program, pitches, pools, limits, and errors."""
+"""Memory of CUDA: the program's, pitches, pools and limits; functions of the host, peers, and errors."""
 
 import ctypes
 
