@@ -200,16 +200,12 @@ def _line(built: Built) -> tuple[str, ...]:
     verdict = f"no: {missing}" if missing else "yes"
     return (
         built.row.name,
-        *map(_shown, figures),
+        *map(digits, figures),
         kernels,
-        *map(_shown, texts),
+        *map(digits, texts),
         requirement(built.row),
         verdict,
     )
-
-
-def _shown(x: float | None) -> str:
-    return "" if x is None else digits(x)
 
 
 def _growth(all_built: Sequence[Built]) -> list[tuple[str, ...]]:
@@ -250,6 +246,6 @@ def _loading(all_built: Sequence[Built]) -> Table:
         ms = None if b.outcome.wall_s is None else 1e3 * b.outcome.wall_s
         missing = faults(b)
         verdict = f"no: {missing}" if missing else "yes"
-        rows.append((b.row.form, _shown(ms), _shown(b.outcome.copies), requirement(b.row), verdict))
+        rows.append((b.row.form, digits(ms), digits(b.outcome.copies), requirement(b.row), verdict))
     note = "Warm cache. Copies: memory that loading takes at most, beside files, by the size of the plan."
     return Table("Loading weights", columns, tuple(rows), note)

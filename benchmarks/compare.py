@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from benchmarks.layers.goals import ours
 from benchmarks.record import Results, Row
 from benchmarks.table import Table, digits, geometric_mean
 
@@ -15,32 +14,26 @@ def comparison(old: Results, new: Results) -> Table:
     by limit: the same, divided by how the limit changed, which takes out the day and the machine.
     """
     before = {(r.case, r.threads): r for r in old.rows}
-    lines = []
-    for row in new.rows:
-        past = before.get((row.case, row.threads))
-        ratios = _ratios(past, row) if past else None
-        if ratios:
-            lines.append((ratios, row))
-    lines.sort(key=lambda line: -line[0][1])
-    rows = [_line(before[row.case, row.threads], row, ratios) for ratios, row in lines]
-    means = [geometric_mean(r[i] for r, _ in lines) for i in range(2)]
-    rows.append(("geometric mean", "", "", "", *map(digits, means), ""))
+    pairs = [(before[key], r) for r in new.rows if (key := (r.case, r.threads)) in before]
+    pairs = sorted((p for p in pairs if _ratio(*p) > 0), key=lambda pair: -_by_limit(*pair))
+    means = (digits(geometric_mean(f(*p) for p in pairs)) for f in (_ratio, _by_limit))
     columns = ("case", "threads", "old µs", "new µs", "new / old", "by limit", "")
-    return Table("New beside old", columns, tuple(rows))
+    rows = (*(_line(*p) for p in pairs), ("geometric mean", "", "", "", *means, ""))
+    return Table("New beside old", columns, rows)
 
 
-def _ratios(old: Row, new: Row) -> tuple[float, float] | None:
-    a, b = ours(old), ours(new)
-    if a is None or b is None:
-        return None
-    plain = b.median / a.median
+def _ratio(old: Row, new: Row) -> float:
+    return new.ours.median / old.ours.median
+
+
+def _by_limit(old: Row, new: Row) -> float:
     drift = new.limit / old.limit if old.limit and new.limit else 1.0
-    return plain, plain / drift
+    return _ratio(old, new) / drift
 
 
-def _line(old: Row, new: Row, ratios: tuple[float, float]) -> tuple[str, ...]:
-    times = (digits(e.median) if (e := ours(r)) else "" for r in (old, new))
-    return (new.case, str(new.threads), *times, *map(digits, ratios), _mark(ratios[1]))
+def _line(old: Row, new: Row) -> tuple[str, ...]:
+    figures = (old.ours.median, new.ours.median, _ratio(old, new), _by_limit(old, new))
+    return (new.case, str(new.threads), *map(digits, figures), _mark(figures[-1]))
 
 
 def _mark(ratio: float) -> str:

@@ -1,12 +1,13 @@
 """Leads: how many times as fast as the best other program AnyRT is, of several cases.
 
->>> leads = Leads.of([2.0, None, 0.98, 0.5], lambda x: x)
+>>> leads = Leads.of([2.0, math.nan, 0.98, 0.5], lambda x: x)
 >>> leads.share, leads.mean, leads.least, leads.slower_than(1.3)
 ('2 of 3', '0.993', '0.500', 1)
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Self, TypeVar
@@ -24,9 +25,9 @@ class Leads:
     numbers: tuple[float, ...]
 
     @classmethod
-    def of(cls, rows: Iterable[T], lead: Callable[[T], float | None]) -> Self:
-        """The leads of rows, without those that have none."""
-        return cls(tuple(x for r in rows if (x := lead(r)) is not None))
+    def of(cls, rows: Iterable[T], lead: Callable[[T], float]) -> Self:
+        """The leads of rows, without those that have none, which is NaN."""
+        return cls(tuple(x for r in rows if not math.isnan(x := lead(r))))
 
     @property
     def ahead(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
@@ -34,6 +35,10 @@ class Entry:
         return f"{self.peer} ({self.label})" if self.label else self.peer
 
 
+# The entry of a peer that has none: its numbers are NaN, as is all that is computed from them.
+MISSING = Entry("", "", math.nan, math.nan, 0, math.nan, math.nan)
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """A case at a number of threads.
@@ -56,14 +61,20 @@ class Row:
     disturbed: int
     bursts: int
 
-    def entry(self, peer: str, label: str | None = None) -> Entry | None:
-        """The fastest way of a peer, or the one with this label."""
+    def entry(self, peer: str, label: str | None = None) -> Entry:
+        """The fastest way of a peer, or the one with this label; MISSING if there is none."""
         mine = [e for e in self.entries if e.peer == peer and label in (None, e.label)]
-        return min(mine, key=lambda e: e.median, default=None)
+        return min(mine, key=lambda e: e.median, default=MISSING)
 
-    def best(self, ours: str) -> Entry | None:
-        """The fastest way of all other peers."""
-        return min((e for e in self.entries if e.peer != ours), key=lambda e: e.median, default=None)
+    @property
+    def ours(self) -> Entry:
+        """The entry of AnyRT's static engine."""
+        return self.entry(OURS, "")
+
+    @property
+    def best(self) -> Entry:
+        """The fastest way of all other peers; MISSING if there is none."""
+        return min((e for e in self.entries if e.peer != OURS), key=lambda e: e.median, default=MISSING)
 
 
 def why(row: Row, peer: str) -> str:
@@ -84,7 +95,7 @@ def disturbance(row: Row) -> list[str]:
 
 def others(rows: Sequence[Row]) -> list[str]:
     """The peers that have times or reasons in these rows."""
-    return [n for n in NAMES if n != OURS and any(r.entry(n) or why(r, n) for r in rows)]
+    return [n for n in NAMES if n != OURS and any(r.entry(n).runs or why(r, n) for r in rows)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,15 +106,28 @@ def geometric_mean(numbers: Iterable[float]) -> float:
     return round(math.exp(math.fsum(logs) / len(logs)), 12) if logs else 0.0
 
 
-def digits(x: float) -> str:
-    """A number with three significant digits.
+def shown(x: float | None, form: str) -> str:
+    """A number in a format; "" for None and NaN, which stand for numbers that are missing."""
+    return "" if x is None or math.isnan(x) else format(x, form)
 
-    >>> digits(0.01234), digits(1.5), digits(12345.6)
-    ('0.0123', '1.50', '12346')
+
+def digits(x: float | None) -> str:
+    """A number with three significant digits; "" if it is missing.
+
+    >>> digits(0.01234), digits(1.5), digits(12345.6), digits(None)
+    ('0.0123', '1.50', '12346', '')
     """
-    if x == 0:
-        return "0"
-    return f"{x:.{max(0, 2 - math.floor(math.log10(abs(x))))}f}"
+    return shown(x, f".{max(0, 2 - math.floor(math.log10(abs(x))))}f") if x and x == x else shown(x, "g")
+
+
+def percent(x: float | None) -> str:
+    """A part of a whole, in percent; "" if it is missing."""
+    return shown(x, ".0%")
+
+
+def below(most: float) -> str:
+    """A limit; "" if it is infinite."""
+    return f"{most:g}" if most < math.inf else ""
 
 
 def ms(microseconds: float) -> str:

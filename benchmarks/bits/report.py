@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from benchmarks.bits.rows import AT_LEAST, ROWS, Entry, Figure, Goal, Group, Row
 from benchmarks.bits.session import Result
 from benchmarks.leads import Leads
-from benchmarks.table import Page, Table, digits, ms
+from benchmarks.table import Page, Table, digits, ms, percent
 
 HEAD = """# Fewer bits
 
@@ -46,21 +47,21 @@ def tables(results: Sequence[Result]) -> list[Table]:
 # ---- goals --------------------------------------------------------------------------------------
 
 
-def value(goal: Goal, row: Row, result: Result) -> float | None:
-    """The figure of a goal; None if it was not measured."""
+def value(goal: Goal, row: Row, result: Result) -> float:
+    """The figure of a goal; NaN if it was not measured, as below."""
     match goal.figure:
         case Figure.SPEED:
             return _speed(row, result, goal.beside or row.peers)
         case Figure.SHARE:
-            return _by(result.limit_us, _median(result, row.ours))
+            return result.limit_us / _median(result, row.ours)
         case Figure.PLAN:
-            return _by(_built(result, row.ours, "plan"), result.packed)
+            return _built(result, row.ours, "plan") / (result.packed or math.nan)
         case Figure.RESIDENT:
-            return _by(_built(result, row.ours, "resident"), result.packed)
+            return _built(result, row.ours, "resident") / (result.packed or math.nan)
         case Figure.LIGHTER:
-            return _by(_built(result, row.ours, "plan"), _built(result, goal.beside[0], "plan"))
+            return _built(result, row.ours, "plan") / _built(result, goal.beside[0], "plan")
         case Figure.BUILD:
-            return _by(_built(result, row.ours, "cpu_s"), _built(result, goal.beside[0], "cpu_s"))
+            return _built(result, row.ours, "cpu_s") / _built(result, goal.beside[0], "cpu_s")
 
 
 def missed(row: Row, result: Result) -> list[str]:
@@ -68,10 +69,8 @@ def missed(row: Row, result: Result) -> list[str]:
     out = []
     for goal in row.goals:
         got = value(goal, row, result)
-        if got is None:
-            out.append(_said(goal, "?"))
-        elif got < goal.bound if goal.figure in AT_LEAST else got > goal.bound:
-            out.append(_said(goal, digits(got)))
+        if not (got >= goal.bound if goal.figure in AT_LEAST else got <= goal.bound):
+            out.append(_said(goal, digits(got) or "?"))
     return out
 
 
@@ -82,9 +81,9 @@ def _said(goal: Goal, number: str) -> str:
     return str(goal.figure.value).replace("#", number)
 
 
-def _median(result: Result, entry: Entry | None) -> float | None:
+def _median(result: Result, entry: Entry | None) -> float:
     timed = result.timed.get(entry.label) if entry else None
-    return timed.median if timed else None
+    return timed.median if timed else math.nan
 
 
 def _best(row: Row, result: Result, among: Sequence[Entry]) -> Entry | None:
@@ -92,18 +91,14 @@ def _best(row: Row, result: Result, among: Sequence[Entry]) -> Entry | None:
     return min(here, key=lambda e: result.timed[e.label].median, default=None)
 
 
-def _speed(row: Row, result: Result, among: Sequence[Entry]) -> float | None:
+def _speed(row: Row, result: Result, among: Sequence[Entry]) -> float:
     """The least time of these entries divided by ours."""
-    return _by(_median(result, _best(row, result, among)), _median(result, row.ours))
+    return _median(result, _best(row, result, among)) / _median(result, row.ours)
 
 
-def _built(result: Result, entry: Entry, figure: str) -> float | None:
+def _built(result: Result, entry: Entry, figure: str) -> float:
     built = result.built.get(entry.label)
-    return float(getattr(built, figure)) if built else None
-
-
-def _by(a: float | None, b: float | None) -> float | None:
-    return a / b if a is not None and b else None
+    return float(getattr(built, figure)) if built else math.nan
 
 
 # ---- tables -------------------------------------------------------------------------------------
@@ -133,17 +128,17 @@ def _stand(row: Row, result: Result) -> Iterator[str]:
     yield row.name
     yield ms(mine.median) if mine else result.left_out.get(row.ours.label, "not run").replace("|", "/")
     yield best.label if best else ""
-    yield ms(result.timed[best.label].median) if best else ""
-    yield _number(_speed(row, result, row.peers))
-    yield _number(_speed(row, result, (row.own,)) if row.own else None)
-    share = _by(result.limit_us, mine.median if mine else None)
-    yield f"{share:.0%}" if share else ""
-    executed = _built(result, row.ours, "flops") if row.group is Group.F32 else None
-    yield f"{share * executed / result.flops:.0%}" if share and executed else ""
-    yield from (_mb(_built(result, row.ours, f)) for f in ("plan", "resident"))
-    yield _mb(result.packed or None)
-    yield _number(_built(result, row.ours, "cpu_s"))
-    yield _number(next((value(g, row, result) for g in row.goals if g.figure is Figure.BUILD), None))
+    yield ms(_median(result, best))
+    yield digits(_speed(row, result, row.peers))
+    yield digits(_speed(row, result, (row.own,)) if row.own else None)
+    share = result.limit_us / _median(result, row.ours)
+    yield percent(share)
+    executed = _built(result, row.ours, "flops") if row.group is Group.F32 else math.nan
+    yield percent(share * executed / result.flops)
+    yield from (digits(_built(result, row.ours, f) / 1e6) for f in ("plan", "resident"))
+    yield digits((result.packed or math.nan) / 1e6)
+    yield digits(_built(result, row.ours, "cpu_s"))
+    yield digits(next((value(g, row, result) for g in row.goals if g.figure is Figure.BUILD), None))
     yield f"{mine.error:.2g}" if mine else ""
     yield f"{mine.cosine:.6f}" if mine else ""
     signs = ("≥" if g.figure in AT_LEAST else "≤" for g in row.goals)
@@ -164,11 +159,3 @@ def _times(group: Group, rows: Sequence[Result]) -> Table:
 def _cell(result: Result, label: str) -> str:
     timed = result.timed.get(label)
     return ms(timed.median) if timed else result.left_out.get(label, "").split(":")[0]
-
-
-def _mb(size: float | None) -> str:
-    return digits(size / 1e6) if size else ""
-
-
-def _number(x: float | None) -> str:
-    return digits(x) if x is not None else ""

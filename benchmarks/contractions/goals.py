@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from benchmarks.contractions.cases import ALL, float_name
 from benchmarks.contractions.forms import Group, Product
-from benchmarks.layers.goals import LEAST_LIMIT_US, ours
+from benchmarks.layers.goals import LEAST_LIMIT_US
 from benchmarks.leads import Leads
 from benchmarks.peers import OURS
-from benchmarks.record import SAME_AS_BEST, Entry, Row
+from benchmarks.record import MISSING, SAME_AS_BEST, Entry, Row
 from benchmarks.table import geometric_mean
 
 CASES = {c.name: c for c in ALL}
@@ -54,34 +54,31 @@ def group(row: Row) -> Group:
     return Group(row.layer)
 
 
-def rival(row: Row) -> Entry | None:
-    """The fastest of the peers that the goal names."""
+def rival(row: Row) -> Entry:
+    """The fastest of the peers that the goal names; MISSING if there is none."""
     return fastest(row, GOALS[group(row)].peers)
 
 
-def fastest(row: Row, names: tuple[str, ...] = ()) -> Entry | None:
+def fastest(row: Row, names: tuple[str, ...] = ()) -> Entry:
     """The fastest of these peers (default: all), by paired ratios, or by medians if AnyRT has no time."""
     others = [e for e in row.entries if e.peer != OURS and (not names or e.peer in names)]
-    return min(others, key=lambda e: e.paired or e.median, default=None)
+    return min(others, key=lambda e: e.paired or e.median, default=MISSING)
 
 
-def lead(row: Row) -> float | None:
-    """The best peer's time divided by ours; None if either is missing."""
-    mine, best = ours(row), rival(row)
-    if mine is None or best is None:
-        return None
-    return best.paired or best.median / mine.median
+def lead(row: Row) -> float:
+    """The best peer's time divided by ours; NaN if either is missing."""
+    best = rival(row)
+    return math.nan if row.ours is MISSING else best.paired or best.median / row.ours.median
 
 
-def share(row: Row) -> float | None:
-    """The limit divided by our time, for cases where that counts."""
-    mine, case = ours(row), CASES[row.case]
+def share(row: Row) -> float:
+    """The limit divided by our time, for cases where that counts; NaN for others."""
+    case = CASES[row.case]
     form = case.form
-    if mine is None or row.limit < LEAST_LIMIT_US:
-        return None
-    if case.group is Group.INT8 and not (isinstance(form, Product) and min(form.m, form.k, form.n) >= FROM):
-        return None
-    return row.limit / mine.median
+    is_small = not (isinstance(form, Product) and min(form.m, form.k, form.n) >= FROM)
+    if row.limit < LEAST_LIMIT_US or (case.group is Group.INT8 and is_small):
+        return math.nan
+    return row.limit / row.ours.median
 
 
 def decides(row: Row) -> str:
@@ -93,25 +90,21 @@ def beside_float(row: Row, rows: Sequence[Row]) -> tuple[float, float] | None:
     """(float32's time divided by that of the half type, the goal)."""
     name = float_name(CASES[row.case])
     full = next((r for r in rows if r.case == name and r.threads == row.threads), None)
-    if group(row) is not Group.HALF or full is None:
+    if group(row) is not Group.HALF or full is None or MISSING in (row.ours, full.ours):
         return None
-    mine, other = ours(row), ours(full)
-    if mine is None or other is None:
-        return None
-    return other.median / mine.median, ARITHMETIC if decides(full) == "arithmetic" else MEMORY
+    return full.ours.median / row.ours.median, ARITHMETIC if decides(full) == "arithmetic" else MEMORY
 
 
 def faults(row: Row, rows: Sequence[Row]) -> list[str]:
     """The goals that a case misses, with figures; empty if it holds."""
-    if ours(row) is None:
+    if row.ours is MISSING:
         reason = row.left_out.get(OURS, "AnyRT did not take part")
         return [reason.removeprefix("cannot: ")]
     goal, misses = GOALS[group(row)], list[str]()
     reached, best, part = lead(row), rival(row), share(row)
-    near = part is not None and part >= goal.instead
-    if goal.each and best and reached and reached < goal.each * (1 - SAME_AS_BEST) and not near:
+    if goal.each and reached < goal.each * (1 - SAME_AS_BEST) and not part >= goal.instead:
         misses.append(f"{1 / reached:.2f} × the time of {best.name}")
-    if goal.least and part is not None and part < goal.least:
+    if goal.least and part < goal.least:
         misses.append(f"{part:.0%} of the limit, not {goal.least:.0%}")
     half = beside_float(row, rows)
     if half and half[0] < half[1] * (1 - SAME_AS_BEST):
@@ -146,7 +139,7 @@ def standing(which: Group, rows: Sequence[Row], every: Sequence[Row]) -> Standin
     """The standing of a group."""
     goal = GOALS[which]
     leads, shares = Leads.of(rows, lead).numbers, Leads.of(rows, share).numbers
-    missing = [r for r in rows if ours(r) is None]
+    missing = [r for r in rows if r.ours is MISSING]
     short = [r for r in rows if r not in missing and faults(r, every)]
     misses = [f"{len(missing)} missing"] if missing else []
     misses += [f"{len(short)} cases miss"] if short else []

@@ -11,8 +11,8 @@ from benchmarks.contractions.tried import attempts
 from benchmarks.layers import report
 from benchmarks.leads import Leads
 from benchmarks.peers import OURS, UNTILED
-from benchmarks.record import Results, Row, disturbance, why
-from benchmarks.table import Page, Table, by_threads, digits, title
+from benchmarks.record import MISSING, Results, Row, disturbance, why
+from benchmarks.table import Page, Table, below, by_threads, digits, percent, shown, title
 
 HEAD = """# Products, convolutions, attention
 
@@ -63,12 +63,12 @@ def groups(rows: Sequence[Row], threads: str) -> Table:
 
 def _standing(standing: goals.Standing) -> tuple[str, ...]:
     goal, leads, shares = goals.GOALS[standing.group], Leads(standing.leads), standing.shares
-    whole, least = (_percent(x) for x in (goal.share, goal.least))
+    whole, least = (percent(x) for x in (goal.share, goal.least))
     return (
         *(standing.group.value, str(len(standing.rows)), leads.share),
         *((leads.mean, leads.least) if leads.numbers else ("", "")),
         _wanted(goal),
-        *(_percent(sum(shares) / len(shares) if shares else None), _percent(min(shares, default=None))),
+        *(percent(sum(shares) / len(shares) if shares else None), percent(min(shares, default=None))),
         *(f"mean {whole}" if whole else f"each {least}" if least else "",),
         f"no: {', '.join(standing.faults)}" if standing.faults else "yes",
     )
@@ -88,16 +88,13 @@ def cases(group: Group, rows: Sequence[Row], every: Sequence[Row], threads: str)
 
 
 def _case(row: Row, every: Sequence[Row]) -> tuple[str, ...]:
-    mine, best, ahead = goals.ours(row), goals.rival(row), goals.lead(row)
+    mine, best = row.ours, goals.rival(row)
     missing = [*goals.faults(row, every), *disturbance(row)]
     return (
-        *(row.case, digits(row.limit), goals.decides(row), _digits(row.facts.get("tiles_us", 0.0))),
-        _digits(mine.median if mine else 0.0),
-        _digits(row.facts["flops"] / mine.median / 1e3 if mine else 0.0),
-        _percent(row.limit / mine.median if mine else None),
-        *((digits(best.median), best.name) if best else ("", "")),
-        _digits(ahead or 0.0),
-        *(f"{e.error:.2g}" if e else "" for e in (mine, best)),
+        *(row.case, digits(row.limit), goals.decides(row), digits(row.facts.get("tiles_us"))),
+        *(digits(mine.median), digits(row.facts["flops"] / mine.median / 1e3 or math.nan)),
+        *(percent(row.limit / mine.median), digits(best.median), best.name, digits(goals.lead(row))),
+        *(shown(e.error, ".2g") for e in (mine, best)),
         f"no: {', '.join(missing)}" if missing else "yes",
     )
 
@@ -107,7 +104,7 @@ def missed(rows: Sequence[Row], threads: str) -> Table:
     lines = []
     for row in rows:
         misses = goals.faults(row, rows)
-        if misses and goals.ours(row) is not None:
+        if misses and row.ours is not MISSING:
             lines.append((row.case, ", ".join(misses), *attempts(row.case)))
     columns = ("case", "by how much", "tried", "tried", "tried")
     return Table(f"Missed, {threads}", columns, tuple(lines))
@@ -124,11 +121,9 @@ def peers(rows: Sequence[Row], threads: str) -> Table:
 
 def _beside(row: Row, name: str) -> str:
     entry = goals.fastest(row, (name,))
-    if entry is None:
-        return why(row, name)
-    if goals.ours(row) is None:
+    if row.ours is MISSING and entry is not MISSING:
         return f"{digits(entry.median)} µs"
-    return digits(entry.paired)
+    return digits(entry.paired) or why(row, name)
 
 
 def halves(rows: Sequence[Row], threads: str) -> Table:
@@ -146,8 +141,8 @@ def tiled(rows: Sequence[Row], threads: str) -> Table:
     """Convolutions of 3 × 3 as they are built by default, beside those without Winograd."""
     lines = []
     for row in rows:
-        plain, mine = row.entry(OURS, UNTILED), goals.ours(row)
-        if plain and mine:
+        plain, mine = row.entry(OURS, UNTILED), row.ours
+        if MISSING not in (plain, mine):
             times = (plain.median, mine.median)
             errors = (f"{e.error:.2g}" for e in (plain, mine))
             lines.append((row.case, *map(digits, times), digits(times[0] / times[1]), *errors))
@@ -164,25 +159,11 @@ def networks(rows: Sequence[Row], threads: str) -> Table:
 
 
 def _costs(row: Row) -> Iterator[tuple[str, ...]]:
-    if goals.group(row) is not Group.NETWORK or goals.ours(row) is None:
+    if goals.group(row) is not Group.NETWORK or row.ours is MISSING:
         return
-    theirs = _digits(1e3 * row.facts.get("ort_build_s", 0.0))
+    theirs = digits(1e3 * row.facts.get("ort_build_s", math.nan))
     for key, what, most in (("build_s", "build, cold", goals.BUILD_SECONDS),
                             ("mapped_s", "load a file, warm", goals.LOAD_SECONDS),
                             ("unverified_s", "load a file, warm, weights not verified", math.inf),
                             ("load_s", "load bytes, warm", math.inf)):  # fmt: skip
-        yield (
-            row.case,
-            what,
-            digits(1e3 * row.facts[key]),
-            f"{1e3 * most:g}" if most < math.inf else "",
-            theirs,
-        )
-
-
-def _digits(x: float) -> str:
-    return digits(x) if x else ""
-
-
-def _percent(x: float | None) -> str:
-    return "" if x is None else f"{x:.0%}"
+        yield row.case, what, digits(1e3 * row.facts[key]), below(1e3 * most), theirs

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from benchmarks.families.case import Family
 from benchmarks.leads import Leads
 from benchmarks.peers import OURS
-from benchmarks.record import Entry, Results, Row, others, why
+from benchmarks.record import MISSING, Entry, Results, Row, others, why
 from benchmarks.table import Page, Table, by_threads, digits, title
 
 MOST = 1.3  # times the best program's time that no case may take
@@ -42,23 +43,20 @@ def tables(results: Results) -> list[Table]:
     return out
 
 
-def lead(row: Row) -> float | None:
-    """The best program's time divided by ours; None if either is missing."""
-    mine, best = row.entry(OURS), _best(row)
-    return best.minimum / mine.minimum if mine and best else None
+def lead(row: Row) -> float:
+    """The best program's time divided by ours; NaN if either is missing."""
+    return _best(row).minimum / row.entry(OURS).minimum
 
 
 def is_noisy(row: Row) -> bool:
     """Whether paired medians disagree, or the machine was not quiet."""
-    best, ratio = _best(row), lead(row)
-    if best is None or ratio is None:
-        return False
-    turned = best.paired or ratio
-    return abs(turned / ratio - 1) > NOISY or row.disturbed > row.bursts / 4
+    ratio = lead(row)
+    turned = _best(row).paired or ratio
+    return abs(turned / ratio - 1) > NOISY or (ratio > 0 and row.disturbed > row.bursts / 4)
 
 
-def _best(row: Row) -> Entry | None:
-    return min((e for e in row.entries if e.peer != OURS), key=lambda e: e.minimum, default=None)
+def _best(row: Row) -> Entry:
+    return min((e for e in row.entries if e.peer != OURS), key=lambda e: e.minimum, default=MISSING)
 
 
 def _families(rows: Sequence[Row], threads: str) -> Table:
@@ -92,21 +90,18 @@ def _cases(name: str, rows: Sequence[Row]) -> Table:
 
 
 def _line(row: Row, names: Sequence[str]) -> tuple[str, ...]:
-    mine, best, ratio = row.entry(OURS), _best(row), lead(row)
+    mine, best = row.entry(OURS), _best(row)
     megabytes = (row.facts["read"] + row.facts["written"]) / 1e6
     return (
-        *(row.case, digits(megabytes), digits(row.limit_minimum), digits(mine.minimum) if mine else ""),
-        *((digits(best.minimum), best.name) if best else ("", "")),
-        digits(ratio) if ratio else row.left_out.get(OURS, ""),
+        *(row.case, digits(megabytes), digits(row.limit_minimum), digits(mine.minimum)),
+        *(digits(best.minimum), best.name, digits(lead(row)) or row.left_out.get(OURS, "")),
         *(_beside(row, n) for n in names),
         "yes" if is_noisy(row) else "",
     )
 
 
 def _beside(row: Row, name: str) -> str:
-    entries = [e for e in row.entries if e.peer == name]
-    mine = row.entry(OURS)
-    if not entries:
-        return why(row, name)
-    least = min(e.minimum for e in entries)
-    return digits(least / mine.minimum) if mine else f"{digits(least)} µs"
+    least = min((e.minimum for e in row.entries if e.peer == name), default=math.nan)
+    if row.entry(OURS) is MISSING and least > 0:
+        return f"{digits(least)} µs"
+    return digits(least / row.entry(OURS).minimum) or why(row, name)

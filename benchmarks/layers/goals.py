@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from benchmarks.layers.cases import Layer
 from benchmarks.peers import OURS
-from benchmarks.record import SAME_AS_BEST, Entry, Row, disturbance
+from benchmarks.record import MISSING, SAME_AS_BEST, Row, disturbance
 
 LEAST_LIMIT_US = 20.0
 OVER_C = 1.2  # a plain C kernel reached `known` times the limit: we may need so much more
@@ -44,21 +44,14 @@ GOALS = {
 SPECIAL = {"chain_preproc_1080p_rst": 4.0, "chain_preproc_1080p_trs": 2.0}
 
 
-def ours(row: Row) -> Entry | None:
-    """The entry of AnyRT's static engine."""
-    return row.entry(OURS, "")
+def lead(row: Row) -> float:
+    """The best peer's time divided by ours; NaN if either is missing, as below."""
+    return row.best.median / row.ours.median
 
 
-def lead(row: Row) -> float | None:
-    """The best peer's time divided by ours; None if either is missing."""
-    mine, best = ours(row), row.best(OURS)
-    return None if mine is None or best is None else best.median / mine.median
-
-
-def above_limit(row: Row) -> float | None:
+def above_limit(row: Row) -> float:
     """Our time divided by the limit, if the limit counts."""
-    mine = ours(row)
-    return None if mine is None or row.limit < LEAST_LIMIT_US else mine.median / row.limit
+    return math.nan if row.limit < LEAST_LIMIT_US else row.ours.median / row.limit
 
 
 def required_lead(row: Row) -> float:
@@ -68,20 +61,18 @@ def required_lead(row: Row) -> float:
 
 def is_fast(row: Row) -> bool:
     """Whether AnyRT computes the case, as many times faster than the best peer as is required."""
-    reached, required = lead(row), required_lead(row)
-    return ours(row) is not None and (reached is None or reached >= required * (1 - SAME_AS_BEST))
+    return row.ours is not MISSING and not lead(row) < required_lead(row) * (1 - SAME_AS_BEST)
 
 
 def verdict(row: Row) -> str:
     """The goals that a case misses; empty if there are none."""
-    mine, best, reached = ours(row), row.best(OURS), lead(row)
-    if mine is None:
+    if row.ours is MISSING:
         return row.left_out.get(OURS, "AnyRT is missing")
     faults = []
-    if best is not None and reached is not None and not is_fast(row):
-        faults.append(f"slower than {best.name}" if reached < 1 else f"not {required_lead(row):g}× faster")
-    over = above_limit(row)
-    if over is not None and row.known is not None and over > OVER_C * row.known:
+    if not is_fast(row):
+        behind = f"slower than {row.best.name}" if lead(row) < 1 else f"not {required_lead(row):g}× faster"
+        faults.append(behind)
+    if row.known is not None and above_limit(row) > OVER_C * row.known:
         faults.append(f"above {OVER_C:g} × C ({row.known:.2f})")
     if row.memcpy and row.limit > MEMCPY_SLACK * row.memcpy:
         faults.append("limit is slower than memcpy")

@@ -11,8 +11,8 @@ from benchmarks.layers import goals
 from benchmarks.layers.cases import Layer
 from benchmarks.leads import Leads
 from benchmarks.peers import DYNAMIC, OURS
-from benchmarks.record import Crowd, Entry, Gain, Results, Row, others, why
-from benchmarks.table import Page, Table, by_threads, digits, geometric_mean
+from benchmarks.record import MISSING, Crowd, Entry, Gain, Results, Row, others, why
+from benchmarks.table import Page, Table, below, by_threads, digits, geometric_mean, shown
 
 HALF = re.compile("_b?f16(?=_|$)")
 LAYER_COLUMNS = ("layer", "cases", "not slower than the best peer", "times faster, mean", "least",
@@ -66,19 +66,12 @@ def cases(rows: Sequence[Row], threads: str) -> Table:
 
 
 def _case(row: Row) -> tuple[str, ...]:
-    mine, best, lead = goals.ours(row), row.best(OURS), goals.lead(row)
+    mine, best = row.ours, row.best
     return (
-        row.case,
-        digits(row.limit),
-        digits(mine.median) if mine else "",
-        digits(mine.minimum) if mine else "",
-        digits(mine.median / row.limit) if mine and row.limit else "",
-        digits(best.median) if best else "",
-        best.name if best else "",
-        digits(lead) if lead else "",
-        f"{mine.error:.2g}" if mine else "",
-        f"{best.error:.2g}" if best else "",
-        goals.verdict(row),
+        *(row.case, digits(row.limit), digits(mine.median), digits(mine.minimum)),
+        digits(mine.median / (row.limit or math.nan)),
+        *(digits(best.median), best.name, digits(goals.lead(row))),
+        *(shown(mine.error, ".2g"), shown(best.error, ".2g"), goals.verdict(row)),
     )
 
 
@@ -113,7 +106,7 @@ def _layer(name: str, rows: Sequence[Row]) -> tuple[str, ...] | None:
     is_reached = all(map(goals.is_fast, mine)) and geometric_mean(overs.numbers) <= most
     return (
         *(name, str(len(mine)), leads.share, leads.mean, leads.least, f"{goal.faster:g}"),
-        *(overs.mean, f"{most:g}" if most < math.inf else "", _yes(is_reached)),
+        *(overs.mean, below(most), _yes(is_reached)),
     )
 
 
@@ -137,8 +130,7 @@ def every_peer(title: str, rows: Sequence[Row], beside: Callable[[Row, str], str
 
 
 def _beside(row: Row, name: str) -> str:
-    entry, mine = row.entry(name), goals.ours(row)
-    return digits(entry.median / mine.median) if entry and mine else why(row, name)
+    return digits(row.entry(name).median / row.ours.median) or why(row, name)
 
 
 def halves(rows: Sequence[Row], threads: str) -> Table:
@@ -146,7 +138,7 @@ def halves(rows: Sequence[Row], threads: str) -> Table:
     by_name = {r.case: r for r in rows}
     full = {r.case: by_name.get(HALF.sub("", r.case), r) for r in rows}
     halves = [r for r in rows if full[r.case] is not r and r.limit >= goals.LEAST_LIMIT_US]
-    lines = [_ratio(r.case, goals.ours(r), goals.ours(full[r.case])) for r in halves]
+    lines = [_ratio(r.case, r.ours, full[r.case].ours) for r in halves]
     note = f"Wanted: at most {goals.HALF_TYPE} where memory decides."
     columns = ("case", "µs", "float32 µs", "ratio")
     return Table(f"Half types, {threads}", columns, tuple(filter(None, lines)), note)
@@ -154,14 +146,14 @@ def halves(rows: Sequence[Row], threads: str) -> Table:
 
 def dynamic(rows: Sequence[Row], threads: str) -> Table:
     """An engine for several shapes beside an engine for each."""
-    lines = [_ratio(r.case, r.entry(OURS, DYNAMIC), goals.ours(r)) for r in rows]
+    lines = [_ratio(r.case, r.entry(OURS, DYNAMIC), r.ours) for r in rows]
     columns, note = ("case", "dynamic µs", "static µs", "ratio"), f"Wanted: at most {goals.DYNAMIC}."
     return Table(f"Dynamic engines, {threads}", columns, tuple(filter(None, lines)), note)
 
 
-def _ratio(case: str, a: Entry | None, b: Entry | None) -> tuple[str, ...]:
+def _ratio(case: str, a: Entry, b: Entry) -> tuple[str, ...]:
     """Two medians and their ratio; empty if either is missing."""
-    return (case, *map(digits, (a.median, b.median, a.median / b.median))) if a and b else ()
+    return () if MISSING in (a, b) else (case, *map(digits, (a.median, b.median, a.median / b.median)))
 
 
 def building(rows: Sequence[Row], threads: str) -> Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from benchmarks.leads import Leads
@@ -29,10 +30,10 @@ int8 have them, may get below it. Kernels in loops are told together, without th
 PAGE = Page(HEAD, HOW)
 
 
-def lead(model: Measured) -> float | None:
-    """The best other program's time divided by ours; None if either is missing."""
+def lead(model: Measured) -> float:
+    """The best other program's time divided by ours; NaN if either is missing."""
     mine, best = model.of(OURS), _best(model)
-    return best.minimum / mine.minimum if mine and best else None
+    return best.minimum / mine.minimum if mine and best else math.nan
 
 
 def tables(rows: Sequence[Measured]) -> list[Table]:
@@ -57,14 +58,14 @@ def _standing(rows: Sequence[Measured]) -> Table:
 
 
 def _stand(model: Measured) -> tuple[str, ...]:
-    mine, best, ratio = model.of(OURS), _best(model), lead(model)
+    mine, best = model.of(OURS), _best(model)
     least = model.least_us(model.flops, model.bytes)
     return (
         *(model.model, digits(model.flops / 1e9), digits(model.bytes / 1e6), str(len(model.kernels) or "")),
         digits(least / 1e3),
         *((ms(mine.minimum), f"{least / mine.minimum:.0%}") if mine else (_why(model, OURS), "")),
         *((best.program, ms(best.minimum)) if best else ("", "")),
-        digits(ratio) if ratio else "",
+        digits(lead(model)),
     )
 
 
