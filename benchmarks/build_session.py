@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import json
 import math
-import os
-import signal
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeAlias
 
-from benchmarks import builds
+from benchmarks import building, builds
+from benchmarks.building import Job
 from benchmarks.builds import ROWS, USUAL, Built, Kind, Row, tables
+from benchmarks.child import ROOT, call, environment
+from benchmarks.clock import Outcome
 from benchmarks.command import LINES, THREADS, Command, file, option, progress
-from benchmarks.jobs import ROOT, Job, Outcome, environment
 from benchmarks.record import append, begin
 from benchmarks.table import markdown
 
 MOST_SEEDS = 10  # in a report
 QUICK_LAYERS, QUICK_RANDOM = 200, 20
+Action: TypeAlias = Callable[[Job], Iterator[Outcome]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,59 +43,44 @@ def run(rows: Sequence[Row], order: Order) -> Iterator[Built]:
 
 
 def _fixed(row: Row, order: Order) -> Built:
-    outcomes = [WAYS[row.kind](row, order) for _ in range(order.runs)]
+    outcomes = [_once(row, order) for _ in range(order.runs)]
     failed = [x for x in outcomes if x.error]
     outcomes.sort(key=lambda x: x.cpu_s or x.wall_s or 0.0)
     return Built(row, failed[0] if failed else outcomes[len(outcomes) // 2])
 
 
-def _cold(row: Row, order: Order) -> Outcome:
-    with _folder() as cache:
-        return child(
-            Job("build", row.network, row.size, parts=row.parts, threads=order.threads), order, cache
-        )
-
-
-def _again(row: Row, order: Order) -> Outcome:
-    """A build whose code is in the cache already."""
-    job = Job("build", row.network, row.size, threads=order.threads)
-    with _folder() as cache:
-        first = child(job, order, cache)
-        return _first_failed(first) or child(job, order, cache)
-
-
-def _elsewhere(row: Row, order: Order) -> Outcome:
-    with _folder() as there, _folder() as here:
-        job = Job("build", row.network, row.size, plan=str(there / "plan"), threads=order.threads)
-        return _first_failed(child(job, order, there)) or child(replace(job, action="load"), order, here)
-
-
-def _weights(row: Row, order: Order) -> Outcome:
-    with _folder() as cache:
-        job = Job("build", row.network, row.size, plan=str(cache / "plan"), threads=order.threads)
-        loading = replace(job, action="weights", network=row.form)
-        return _first_failed(child(job, order, cache)) or child(loading, order, cache)
-
-
-def _first_failed(first: Outcome) -> Outcome | None:
-    return Outcome(error=f"the first build: {first.error}") if first.error else None
-
-
-WAYS: dict[Kind, Callable[[Row, Order], Outcome]] = {
-    Kind.COLD: _cold,
-    Kind.AGAIN: _again,
-    Kind.ELSEWHERE: _elsewhere,
-    Kind.WEIGHTS: _weights,
+# The actions of a row, and the kernel cache of each; the last one is measured.
+ACTIONS: dict[Kind, tuple[tuple[Action, str], ...]] = {
+    Kind.COLD: ((building.build, "here"),),
+    Kind.AGAIN: ((building.build, "here"), (building.build, "here")),
+    Kind.ELSEWHERE: ((building.build, "there"), (building.load, "here")),
+    Kind.WEIGHTS: ((building.build, "here"), (building.load_weights, "here")),
 }
-SEEDED = {Kind.RANDOM_LAYERS: Job("build", "random_network"), Kind.RANDOM_PRIMITIVES: Job("graph")}
+SEEDED = {
+    Kind.RANDOM_LAYERS: (building.build, "random_network"),
+    Kind.RANDOM_PRIMITIVES: (building.graph, ""),
+}
+
+
+def _once(row: Row, order: Order) -> Outcome:
+    """The outcome of the last action, or of a build before it that fails."""
+    *first, (action, cache) = ACTIONS[row.kind]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        job = Job(row.network, row.size, str(folder / "plan"), row.form, row.parts, order.threads)
+        for before, elsewhere in first:
+            outcome = child(before, job, order, folder / elsewhere)
+            if outcome.error:
+                return Outcome(error=f"the first build: {outcome.error}")
+        return child(action, job, order, folder / cache)
 
 
 def _random(row: Row, order: Order) -> Built:
     """Each seed once. A build that fails or is stopped counts with the time limit."""
-    outcomes = []
+    outcomes, (action, network) = list[Outcome](), SEEDED[row.kind]
     for seed in range(row.size):
-        with _folder() as cache:
-            outcome = child(replace(SEEDED[row.kind], size=seed, threads=order.threads), order, cache)
+        with tempfile.TemporaryDirectory() as cache:
+            outcome = child(action, Job(network, seed, threads=order.threads), order, Path(cache))
         outcomes.append(replace(outcome, cpu_s=order.timeout_s if outcome.error else outcome.cpu_s))
     return worst(row, outcomes)
 
@@ -114,56 +97,10 @@ def _cpu(outcome: Outcome) -> float:
     return math.inf if outcome.cpu_s is None else outcome.cpu_s
 
 
-# ---- processes ----------------------------------------------------------------------------------
-
-
-def child(job: Job, order: Order, cache: Path) -> Outcome:
-    """The outcome of a job in a new process. The time limit holds for the build, and again after it."""
-    with _folder() as folder:
-        result, errors = folder / "result", folder / "errors"
-        command = [sys.executable, "-m", "benchmarks.building", json.dumps(asdict(job)), str(result)]
-        with errors.open("wb") as file:
-            process = subprocess.Popen(
-                command, env=environment(order.tree, cache), stdout=file, stderr=file, start_new_session=True
-            )
-        try:
-            status = _ended(process, result, order.timeout_s)
-        finally:
-            _kill(process)
-        outcome = Outcome(**json.loads(result.read_text())) if result.exists() else Outcome()
-        return _with_error(outcome, status, errors.read_text(errors="replace"), order.timeout_s)
-
-
-def _ended(process: subprocess.Popen[bytes], result: Path, seconds: float) -> int | None:
-    """The exit status; None if the process had to be stopped."""
-    for _ in range(2):
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            return process.wait(seconds)
-        if not result.exists():
-            break
-    return None
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    """End the process and its children, which are a session of their own."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-
-
-def _with_error(outcome: Outcome, status: int | None, errors: str, seconds: float) -> Outcome:
-    if status == 0 or outcome.error or (status is None and outcome.cpu_s is not None):
-        return outcome
-    if status is None:
-        return replace(outcome, error=f"not done after {seconds:g} s")
-    last = errors.strip().rpartition("\n")[2]
-    return replace(outcome, error=f"ended with status {status}: {last}"[:200])
-
-
-@contextlib.contextmanager
-def _folder() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory() as folder:
-        yield Path(folder)
+def child(action: Action, job: Job, order: Order, cache: Path) -> Outcome:
+    """The outcome of an action in a new process with this kernel cache."""
+    answer = call(building.run, (action, job), environment(order.tree, cache), order.timeout_s)
+    return replace(answer.value or Outcome(), error=answer.error)
 
 
 # ---- the command --------------------------------------------------------------------------------

@@ -1,9 +1,7 @@
-"""A process of `python -m benchmarks build`: it builds a network or loads a plan, and reports the costs.
+"""What a process of `python -m benchmarks build` does: it builds a network or loads a plan.
 
-    python -m benchmarks.building JOB RESULT      a Job as JSON; the file that gets an Outcome as JSON
-
-ANYRT_CACHE_DIR is the cache folder. Modules are imported before the clock starts. The result is written when
-the clock has stopped, and again after each further measurement.
+ANYRT_CACHE_DIR is the cache folder. Modules are imported before the clock starts. Actions yield the outcome
+when the clock has stopped, and again after each further measurement.
 """
 
 from __future__ import annotations
@@ -13,19 +11,17 @@ import json
 import re
 import resource
 import statistics
-import sys
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import anyrt as trt
 from benchmarks import random_networks
-from benchmarks.clock import measured, status_kb
+from benchmarks.clock import Outcome, measured, status_kb
 from benchmarks.engines import OPEN, bound, described, engine_of
-from benchmarks.jobs import Job, Outcome
 from benchmarks.measure import Effort, measure
-from benchmarks.record import parse
+from benchmarks.networks import Part
 from benchmarks.steps import Element, Tensor
 from benchmarks.values import aligned
 
@@ -37,13 +33,35 @@ LARGEST = re.compile("^.* KB of LLVM text in .* in the largest, (?P<kernel>.*)$"
 TIMING = Effort(runs=60, pause_s=0.005)
 LOADS = 5
 
-Report = Callable[[Outcome], None]
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A network to build, or a plan to load. plan: the file of the plan. form: of FORMS. parts: networks
+    whose inferences are measured beside this one."""
+
+    network: str = ""
+    size: int = 0
+    plan: str = ""
+    form: str = ""
+    parts: tuple[Part, ...] = ()
+    threads: int = 2
+
+
+def run(action: Callable[[Job], Iterator[Outcome]], job: Job) -> Iterator[Outcome]:
+    """The outcomes of an action, in a process that has imported all of AnyRT."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE).parts
+        if parts[0] not in SKIPPED:
+            names = [p.removesuffix(".py") for p in parts if p != "__init__.py"]
+            importlib.import_module(".".join(["anyrt", *names]))
+    yield from action(job)
 
 
 # ---- the actions --------------------------------------------------------------------------------
 
 
-def build(job: Job, report: Report) -> None:
+def build(job: Job) -> Iterator[Outcome]:
     """Build a network of layers; then count, and measure inferences."""
     start = time.perf_counter()
     ask = described(job.network, job.size, job.threads)
@@ -51,16 +69,16 @@ def build(job: Job, report: Report) -> None:
     with measured() as outcomes:
         plan = ask()
     outcome = replace(outcomes[0], described_s=seconds)
-    report(outcome)
+    yield outcome
     if job.plan:
         Path(job.plan).write_bytes(plan)
     outcome = _counted(outcome, plan)
-    report(outcome)
+    yield outcome
     if job.parts:
-        report(_inferences(outcome, job, plan))
+        yield _inferences(outcome, job, plan)
 
 
-def graph(job: Job, report: Report) -> None:
+def graph(job: Job) -> Iterator[Outcome]:
     """Build a random graph of primitives."""
     # Not imported above, since these are modules that another source tree may not have.
     names = ("benchmarks.random_graphs", "anyrt.compiler.driver", "anyrt.backends.loader")
@@ -68,16 +86,16 @@ def graph(job: Job, report: Report) -> None:
     request = graphs.request(job.size, random_networks.LAYERS, *OPEN)
     with measured() as outcomes:
         driver.build_parts(request, loader.target(), loader.device())
-    report(outcomes[0])
+    yield outcomes[0]
 
 
-def load(job: Job, report: Report) -> None:
+def load(job: Job) -> Iterator[Outcome]:
     """Load a plan that another process built."""
     plan = Path(job.plan).read_bytes()
     with measured() as outcomes:
         context = engine_of(plan).create_execution_context()
     assert context is not None, "no context"
-    report(outcomes[0])
+    yield outcomes[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +122,9 @@ FORMS = {
 }
 
 
-def load_weights(job: Job, report: Report) -> None:
-    """Load a plan of many weights several times, in the form that `network` names; the code is cached."""
-    form, path = FORMS[job.network], Path(job.plan)
+def load_weights(job: Job) -> Iterator[Outcome]:
+    """Load a plan of many weights several times, in one of the forms; the code is cached."""
+    form, path = FORMS[job.form], Path(job.plan)
     engine_of(path.read_bytes())  # so that the cache has the code, and memory the file
     held, size = form.source(path), path.stat().st_size
     times, copies = [], []
@@ -118,20 +136,12 @@ def load_weights(job: Job, report: Report) -> None:
         times.append(time.perf_counter() - start)
         copies.append((_peak_bytes() - before) / size)
         del engine
-    report(Outcome(wall_s=statistics.median(times), copies=max(copies)))
+    yield Outcome(wall_s=statistics.median(times), copies=max(copies))
 
 
 def _peak_bytes() -> int:
     """The peak of resident memory without mapped files."""
     return 1024 * (status_kb("VmHWM") - status_kb("RssFile"))
-
-
-ACTIONS: dict[str, Callable[[Job, Report], None]] = {
-    "build": build,
-    "graph": graph,
-    "load": load,
-    "weights": load_weights,
-}
 
 
 # ---- inferences ---------------------------------------------------------------------------------
@@ -189,38 +199,3 @@ def _llvm_text(plan: bytes) -> str:
     )
     text: str = native.text(driver.lower_plan(file.read_plan(plan), loader.target()), loader.target())
     return re.sub(r"^@.*\n?", "", text, flags=re.MULTILINE)  # without names of calls that share a kernel
-
-
-# ---- the process --------------------------------------------------------------------------------
-
-
-def _import_everything() -> None:
-    for path in sorted(PACKAGE.rglob("*.py")):
-        parts = path.relative_to(PACKAGE).parts
-        if parts[0] not in SKIPPED:
-            names = [p.removesuffix(".py") for p in parts if p != "__init__.py"]
-            importlib.import_module(".".join(["anyrt", *names]))
-
-
-def main(text: str, result: Path) -> None:
-    """Do the job; an exception becomes its outcome."""
-    job, last = parse(Job, json.loads(text)), Outcome()
-
-    def report(outcome: Outcome) -> None:
-        nonlocal last
-        last = outcome
-        new = result.with_suffix(".new")
-        new.write_text(json.dumps(asdict(outcome)))
-        new.replace(result)  # the parent may read it at any time
-
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    _import_everything()
-    try:
-        ACTIONS[job.action](job, report)
-    except Exception as error:  # whatever a build raises is a result, too
-        first = (str(error) or "no reason").splitlines()[0]
-        report(replace(last, error=f"{type(error).__name__}: {first}"[:200]))
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))

@@ -12,7 +12,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from benchmarks.jobs import Outcome, Part
+from benchmarks.clock import Outcome
+from benchmarks.networks import Part
 from benchmarks.table import Table, digits
 
 EACH = 1.15  # the time of N blocks, by N times that of one

@@ -15,14 +15,39 @@ import resource
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from benchmarks.jobs import Outcome
-
 TICKS = os.sysconf("SC_CLK_TCK")
 PARENT, SPENT = 1, slice(11, 15)  # fields of /proc/PID/stat behind the name
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The costs of a block or of a job; None: unknown or not measured.
+
+    cpu_s: of all processes. peak_mb: of the largest process. described_s: to add the layers, which the others
+    exclude. modules: texts that LLVM compiled, or new files in the cache if there are more. text_kb,
+    largest_kb: LLVM text in total and of the largest function; reason: why the build report calls it long.
+    run_us: an inference; parts_us: the sum of its parts' inferences. copies: memory of a load divided by the
+    size of the plan.
+    """
+
+    cpu_s: float | None = None
+    wall_s: float | None = None
+    peak_mb: float | None = None
+    described_s: float | None = None
+    modules: int | None = None
+    kernels: int | None = None
+    text_kb: float | None = None
+    largest_kb: float | None = None
+    reason: str = ""
+    run_us: float | None = None
+    parts_us: float | None = None
+    copies: float | None = None
+    error: str = ""
 
 
 @contextmanager

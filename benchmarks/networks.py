@@ -29,6 +29,15 @@ MODES = tuple(Interpolation.__members__.values())
 GRIDS = tuple(trt.ResizeCoordinateTransformation.__members__.values())
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A network that is part of another, and how often."""
+
+    network: str
+    size: int
+    count: int = 1
+
+
 def residual(network: trt.INetworkDefinition, size: int) -> trt.ITensor:
     """x + n · sigmoid(n), where n is x normalised."""
     x = network.add_input("x", trt.float32, ROWS)

@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeAlias, TypeVar
 
 from benchmarks.measure import Effort, Times, measure
-from benchmarks.peers import Cannot, Way
+from benchmarks.peers import REASON, Cannot, Way
 from benchmarks.probe import Probe
 from benchmarks.values import Array
 
 T = TypeVar("T")
 Judge: TypeAlias = Callable[[tuple[Array, ...]], tuple[T, str]]
-REASON = 200  # characters
 
 
 def reason_of(error: Exception) -> str:

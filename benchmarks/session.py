@@ -6,6 +6,7 @@ the parent starts a session for each number of threads and for every few cases.
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import subprocess
 import sys
@@ -22,11 +23,12 @@ import numpy as np
 from benchmarks import limit
 from benchmarks.contractions import peaks
 from benchmarks.machine import this_machine
-from benchmarks.measure import Effort, Times, paired
+from benchmarks.measure import Effort, Times, limit_threads, paired
 from benchmarks.peers import OURS, Peer, Task, Way, load_peers
 from benchmarks.probe import Probe
 from benchmarks.race import Judge, Race
 from benchmarks.record import Crowd, Entry, Row, append, line_of
+from benchmarks.registry import SUITES
 from benchmarks.suite import Suite, Work
 from benchmarks.values import Array
 
@@ -48,8 +50,11 @@ class Order:
     calls: bool
 
 
-def run(suite: Suite, order: Order, output: Path) -> None:
-    """Measure each case, and append its line to `output`."""
+def run(command: str, order: Order, output: Path) -> None:
+    """Measure each case of a suite, and append its line to `output`."""
+    faulthandler.enable()
+    limit_threads(order.threads)
+    (suite,) = (s for s in SUITES if s.command == command)
     peers, missing = load_peers(order.peers)
     with tempfile.TemporaryDirectory() as cache:
         os.environ["ANYRT_CACHE_DIR"] = cache

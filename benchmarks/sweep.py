@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import faulthandler
-import os
-import re
-import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from benchmarks import record, session
+from benchmarks.child import call
 from benchmarks.command import LINES, QUICK, RUNS, Command, effort, file, markdown, option, publish, whole
 from benchmarks.compare import comparison
-from benchmarks.measure import limit_threads
 from benchmarks.peers import OURS
 from benchmarks.registry import LAYERS, SUITES
 from benchmarks.suite import Suite
@@ -34,73 +30,50 @@ def command_of(suite: Suite) -> Command:
         *(RUNS, QUICK, LINES, file("--compare", "compare with the JSON lines of an earlier run", "OLD")),
         whole(suite.document),
         option("--no-calls", action="store_true", help="do not measure the overhead of a call"),
-        option("--session", type=Path, help=argparse.SUPPRESS),
     )
     return Command(suite.command, suite.help, partial(_run, suite), options, lambda: suite.language.cases)
 
 
 def _run(suite: Suite, options: argparse.Namespace, cases: list[str]) -> None:
-    if options.session:
-        _session(suite, cases, options)
+    peers = tuple(options.peers.split(","))
+    if set(peers) - set(suite.peers) or OURS not in peers:
+        some = f"{OURS} and some of {', '.join(suite.peers)}"
+        raise SystemExit(f"--peers: got {options.peers!r}, wanted {some}")
     with tempfile.TemporaryDirectory() as folder:
         # It grows case by case: a run that is stopped is not lost.
         output = options.json or Path(folder) / "lines"
         output.unlink(missing_ok=True)
-        for threads in options.threads.split(","):
-            _run_sessions(suite, options, cases, threads, output)
+        for threads in map(int, options.threads.split(",")):
+            order = session.Order(tuple(cases), peers, threads, effort(options), not options.no_calls)
+            _run_sessions(suite, order, output)
         results = record.read(output)
     if options.json:
         record.write(options.json, results)
-    is_whole = len(cases) == len(suite.language.cases) and options.peers == ",".join(suite.peers)
+    is_whole = len(cases) == len(suite.language.cases) and peers == suite.peers
     document = suite.document if is_whole and not options.quick else None
     publish(options, suite.tables(results), suite.page, document, results.machine)
     if options.compare:
         show([comparison(record.read(options.compare), results)])
 
 
-def _run_sessions(
-    suite: Suite, options: argparse.Namespace, cases: Sequence[str], threads: str, output: Path
-) -> None:
+def _run_sessions(suite: Suite, order: session.Order, output: Path) -> None:
     """A process for every few cases. If it crashes, only the case that was running is lost."""
-    left, calls = list(cases), not options.no_calls
+    left = list(order.cases)
     while left:
-        todo, before = left[:PER_SESSION], _done(output, threads)
-        command = [sys.executable, "-m", "benchmarks", suite.command, "--session", str(output)]
-        command += ["--threads", threads, "--peers", options.peers]
-        command += ["--only", "^(" + "|".join(map(re.escape, todo)) + ")$"]
-        command += ["--quick"] if options.quick else []
-        command += ["--runs", str(options.runs)] if options.runs else []
-        command += [] if calls else ["--no-calls"]
-        status = subprocess.run(command, check=False).returncode
-        finished = _done(output, threads) - before
+        todo, before = left[:PER_SESSION], _done(output, order.threads)
+        part = replace(order, cases=tuple(todo))
+        answer = call(session.run, (suite.command, part, output), timeout_s=None, is_shown=True)
+        finished = _done(output, order.threads) - before
         left = [n for n in left if n not in finished]
-        if status:
+        if answer.error:
             lost = [n for n in todo if n not in finished][:1]
-            print(f"a session ended with status {status} in {lost or 'its start'}", file=sys.stderr)
-            if not finished and not lost:
-                raise SystemExit(status)
+            print(f"a session in {lost or 'its end'}: {answer.error}", file=sys.stderr)
             left = [n for n in left if n not in lost]
-        calls = False
+        order = replace(order, calls=False)
 
 
-def _done(output: Path, threads: str) -> set[str]:
-    if not output.exists():
-        return set()
-    return {r.case for r in record.read(output).rows if r.threads == int(threads)}
-
-
-def _session(suite: Suite, cases: Sequence[str], options: argparse.Namespace) -> None:
-    """The child process."""
-    faulthandler.enable()
-    threads, peers = int(options.threads), tuple(options.peers.split(","))
-    limit_threads(threads)
-    if set(peers) - set(suite.peers) or OURS not in peers:
-        some = f"{OURS} and some of {', '.join(suite.peers)}"
-        raise SystemExit(f"--peers: got {options.peers!r}, wanted {some}")
-    order = session.Order(tuple(cases), peers, threads, effort(options), not options.no_calls)
-    session.run(suite, order, options.session)
-    sys.stderr.flush()
-    os._exit(0)  # some peers' threads hang when the interpreter ends
+def _done(output: Path, threads: int) -> set[str]:
+    return {r.case for r in record.read(output).rows if r.threads == threads} if output.exists() else set()
 
 
 def _compare(options: argparse.Namespace) -> None:

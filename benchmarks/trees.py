@@ -27,8 +27,8 @@ from types import TracebackType
 from typing import Self, TypeAlias
 
 from benchmarks import record
+from benchmarks.child import ROOT, environment
 from benchmarks.command import LINES, QUICK, RUNS, THREADS, Command, effort, option, progress
-from benchmarks.jobs import ROOT, environment
 from benchmarks.measure import Effort, length, processors
 from benchmarks.registry import CONTRACTIONS, FAMILIES
 from benchmarks.registry import LAYERS as CHAINS

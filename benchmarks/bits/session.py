@@ -1,10 +1,4 @@
-"""The measuring processes: one builds an engine, one runs all programs on a model in turn.
-
-python -m benchmarks.bits.session built FOLDER MODEL THREADS PLAN ENTRY
-python -m benchmarks.bits.session together FOLDER MODEL THREADS RUNS PLANS ROW ...
-
-Each prints one line of JSON, the last of its output.
-"""
+"""The measuring processes: one builds an engine, one runs all programs on a model in turn."""
 
 from __future__ import annotations
 
@@ -15,10 +9,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
@@ -28,20 +22,21 @@ from benchmarks.bits import products
 from benchmarks.bits.files import Files, Form, Given
 from benchmarks.bits.judge import Distance, distance, least_cosine
 from benchmarks.bits.programs import load, plan_of
-from benchmarks.bits.rows import ROWS, Ask, Entry, Row
+from benchmarks.bits.rows import Ask, Entry, Row
+from benchmarks.child import ROOT, Answer, call
 from benchmarks.clock import measured, status_kb
 from benchmarks.engines import engine_of
 from benchmarks.measure import QUICK, Effort, limit_threads, once
 from benchmarks.models.kernels import executed
 from benchmarks.models.programs import OURS, bound
-from benchmarks.models.session import ROOT, TRIES, child, flops_per_us, main
-from benchmarks.peers import Cannot, Way
+from benchmarks.models.session import TRIES, flops_per_us
+from benchmarks.peers import Way, first_line
 from benchmarks.probe import Probe
-from benchmarks.race import REASON, Race
-from benchmarks.record import parse
+from benchmarks.race import Race
 from benchmarks.steps import Element
 from benchmarks.values import Array
 
+T = TypeVar("T")
 LOADS = 3  # of which the least memory counts, after a load that fills the caches of the process
 MOST_READ = 256 << 20  # bytes; times of more bytes are extrapolated
 BITS = {Element.F32: 32, Element.BF16: 16, Element.I8: 8}
@@ -72,6 +67,16 @@ class Timed:
 
 
 @dataclass(frozen=True, slots=True)
+class Limit:
+    """The work of a row, and its least time."""
+
+    flops: int = 0
+    bytes: int = 0
+    limit_us: float = 0.0
+    packed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
     """A row: times by label of the entry, figures of our engines, and why entries are missing. limit_us: the
     larger of computing time and reading time; packed: bytes of codes and scales."""
@@ -87,23 +92,32 @@ class Result:
     left_out: dict[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a process measured: times by label of the entry, reasons, and the limits of rows by name."""
+
+    timed: dict[str, Timed] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+    limits: dict[str, Limit] = field(default_factory=dict)
+
+
 # ---- the parent ---------------------------------------------------------------------------------
 
 
 def measure_rows(model: str, rows: Sequence[Row], folder: Path, threads: int, quick: bool) -> list[Result]:
     """Rows of one model: engines are built first, each in a process with an empty cache, then all run."""
-    entries = [*dict.fromkeys(e for r in rows for e in r.entries)]
+    entries, files = [*dict.fromkeys(e for r in rows for e in r.entries)], Files(folder, model)
     _export(model, folder, dict.fromkeys(e.form for e in entries))
     with tempfile.TemporaryDirectory() as scratch:
         plans, caches = Path(scratch) / "plans", Path(scratch) / "caches"
         plans.mkdir()
-        engines = (e for e in entries if e.program == OURS)
-        built = {e.label: _built(e, model, folder, threads, plans, caches) for e in engines}
+        answers = {e.label: _built(e, files, threads, plans, caches) for e in entries if e.program == OURS}
         os.environ["ANYRT_CACHE_DIR"] = str(caches / "all")
-        names = [r.name for r in rows]
-        outcome = child(__name__, "together", folder, model, threads, int(quick), plans, *names)
-    failed = {k: v["failed"] for k, v in built.items() if "failed" in v}
-    return [_result(row, threads, outcome, built, failed) for row in rows]
+        answer = call(together, (files, rows, threads, quick, plans))
+    outcome = answer.value or Outcome(left_out=dict.fromkeys((e.label for e in entries), answer.error))
+    built = {label: x.value for label, x in answers.items() if not x.error}
+    reasons = outcome.left_out | {label: x.error for label, x in answers.items() if x.error}
+    return [_result(row, threads, outcome, built, reasons) for row in rows]
 
 
 def _export(model: str, folder: Path, forms: Iterable[Form]) -> None:
@@ -112,17 +126,15 @@ def _export(model: str, folder: Path, forms: Iterable[Form]) -> None:
     subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
 
 
-def _built(
-    entry: Entry, model: str, folder: Path, threads: int, plans: Path, caches: Path
-) -> dict[str, Any]:  # Any: as JSON has them
+def _built(entry: Entry, files: Files, threads: int, plans: Path, caches: Path) -> Answer:
     """The figures of a build. Its compiled code is added to the cache of all engines."""
     own = caches / entry.label.replace("/", "_")
     os.environ["ANYRT_CACHE_DIR"] = str(own)
     own.mkdir(parents=True)
-    outcome = child(__name__, "built", folder, model, threads, _plan(plans, entry), entry.label)
+    answer = call(built, (entry, files, threads, _plan(plans, entry)))
     shutil.copytree(own, caches / "all", dirs_exist_ok=True)
     shutil.rmtree(own)
-    return outcome
+    return answer
 
 
 def _plan(plans: Path, entry: Entry) -> Path:
@@ -130,45 +142,32 @@ def _plan(plans: Path, entry: Entry) -> Path:
 
 
 def _result(
-    row: Row, threads: int, outcome: dict[str, Any], built: dict[str, Any], failed: dict[str, str]
-) -> Result:  # Any: as JSON has them
+    row: Row, threads: int, outcome: Outcome, built: dict[str, Built], reasons: dict[str, str]
+) -> Result:
     """The results of the entries of a row."""
-    labels = [e.label for e in row.entries]
-    limits = outcome.get("limits", {}).get(row.name, {"flops": 0, "bytes": 0, "limit_us": 0.0, "packed": 0})
-    reasons = outcome.get("left_out", {}) | failed
-    if "failed" in outcome:
-        reasons = dict.fromkeys(labels, outcome["failed"]) | reasons
-    return parse(
-        Result,
-        {
-            "row": row.name,
-            "threads": threads,
-            **limits,
-            "timed": {k: v for k, v in outcome.get("timed", {}).items() if k in labels},
-            "built": {k: v for k, v in built.items() if k in labels and k not in failed},
-            "left_out": {k: v for k, v in reasons.items() if k in labels},
-        },
-    )
+    labels, limit = {e.label for e in row.entries}, outcome.limits.get(row.name, Limit())
+
+    def mine(every: dict[str, T]) -> dict[str, T]:
+        return {label: x for label, x in every.items() if label in labels}
+
+    parts = (mine(outcome.timed), mine(built), mine(reasons))
+    return Result(row.name, threads, limit.flops, limit.bytes, limit.limit_us, limit.packed, *parts)
 
 
 # ---- the children -------------------------------------------------------------------------------
 
 
-def built(folder: str, model: str, threads: str, plan: str, label: str) -> dict[str, Any]:  # Any: JSON
+def built(entry: Entry, files: Files, threads: int, plan: Path) -> Built:
     """Build an engine, keep its plan, load and run it."""
-    limit_threads(int(threads))
-    entry, files = ENTRIES[label], Files(Path(folder), model)
-    try:
-        files.check(entry.form)
-        with measured() as outcomes:
-            text = plan_of(entry, files, int(threads))
-    except Exception as error:  # whatever a build raises is a result, too
-        return {"failed": first_line(error)}
-    Path(plan).write_bytes(text)
+    limit_threads(threads)
+    files.check(entry.form)
+    with measured() as outcomes:
+        text = plan_of(entry, files, threads)
+    plan.write_bytes(text)
     flops = executed(text)
     del text
-    weights, more = _resident(Path(plan), files)
-    return asdict(Built(outcomes[0].cpu_s or 0.0, Path(plan).stat().st_size, weights, weights + more, flops))
+    weights, more = _resident(plan, files)
+    return Built(outcomes[0].cpu_s or 0.0, plan.stat().st_size, weights, weights + more, flops)
 
 
 def _resident(plan: Path, files: Files) -> tuple[int, int]:
@@ -191,29 +190,22 @@ def _resident(plan: Path, files: Files) -> tuple[int, int]:
     return weights, max(0, min(growth[1:]))
 
 
-def together(
-    folder: str, model: str, threads: str, quick: str, plans: str, *names: str
-) -> dict[str, Any]:  # Any: JSON
+def together(files: Files, rows: Sequence[Row], threads: int, quick: bool, plans: Path) -> Outcome:
     """Times of all entries, which run in turn."""
-    limit_threads(int(threads))
-    files, rows = Files(Path(folder), model), [r for r in ROWS if r.name in names]
-    effort = replace(QUICK, runs=10) if int(quick) else Effort()
+    limit_threads(threads)
+    effort = replace(QUICK, runs=10) if quick else Effort()
     inputs, race = files.inputs(), Race[Distance](first_line)
     for entry in dict.fromkeys(e for r in rows for e in r.entries):
-        plan = _plan(Path(plans), entry)
+        plan = _plan(plans, entry)
         if entry.program != OURS or plan.exists():  # otherwise the build has the reason
-            race.add(
-                entry.label,
-                partial(_ready, entry, files, plan, inputs, int(threads)),
-                partial(_right, entry, files),
-            )
-    times, _ = race.measured(effort, Probe(int(threads), effort.patience_s))
+            ready = partial(_ready, entry, files, plan, inputs, threads)
+            race.add(entry.label, ready, partial(_right, entry, files))
+    times, _ = race.measured(effort, Probe(threads, effort.patience_s))
     timed = {
-        label: asdict(Timed(t.median, t.minimum, t.runs, far.error, far.cosine))
+        label: Timed(t.median, t.minimum, t.runs, far.error, far.cosine)
         for (label, _, far), t in zip(race.ways, times, strict=True)
     }
-    limits = {r.name: _limit(r, files, int(threads)) for r in rows}
-    return {"timed": timed, "left_out": race.left_out, "limits": limits}
+    return Outcome(timed, race.left_out, {r.name: _limit(r, files, threads) for r in rows})
 
 
 def _ready(entry: Entry, files: Files, plan: Path, inputs: Given, threads: int) -> list[Way]:
@@ -228,19 +220,12 @@ def _right(entry: Entry, files: Files, results: Sequence[Array]) -> tuple[Distan
     return far, wrong if far.cosine < least_cosine(entry) else ""
 
 
-def first_line(error: Exception) -> str:
-    """The kind of an error and the first line of its text that does not end with a colon."""
-    kind = "cannot" if isinstance(error, Cannot) else type(error).__name__
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return f"{kind}: {next((x for x in lines if not x.endswith(':')), '')}"[:REASON]
-
-
-def _limit(row: Row, files: Files, threads: int) -> dict[str, float]:
+def _limit(row: Row, files: Files, threads: int) -> Limit:
     facts, bits = files.facts(), 16 if row.ours.ask is Ask.FP16 else BITS[row.unit]
     packed = facts.packed.get(row.ours.form.value, 0)
     moved = (packed or facts.weights * bits // 32) + facts.moved
     least = max(facts.flops / flops_per_us(threads, row.unit), reading_us(moved, threads))
-    return {"flops": facts.flops, "bytes": moved, "limit_us": least, "packed": packed}
+    return Limit(facts.flops, moved, least, packed)
 
 
 def reading_us(size: int, threads: int) -> float:
@@ -248,9 +233,3 @@ def reading_us(size: int, threads: int) -> float:
     read = min(size, MOST_READ)
     least = min(once(w.run) for w in limit.reading(read, threads) for _ in range(TRIES))
     return least * 1e6 * size / read
-
-
-ENTRIES = {e.label: e for r in ROWS for e in r.entries}
-
-if __name__ == "__main__":
-    main({"built": built, "together": together})

@@ -1,31 +1,23 @@
-"""The measuring processes: one for each program alone, which loads a model, one for all programs in turn.
-
-python -m benchmarks.models.session alone PROGRAM MODEL FOLDER THREADS
-python -m benchmarks.models.session together MODEL FOLDER THREADS RUNS
-
-Each prints one line of JSON, the last of its output.
-"""
+"""The measuring processes: one for each program alone, which loads a model, one for all programs in turn."""
 
 from __future__ import annotations
 
 import gc
 import json
 import os
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 import anyrt
 from benchmarks import limit
+from benchmarks.child import call
 from benchmarks.clock import status_kb
 from benchmarks.contractions import peaks
 from benchmarks.measure import Effort, limit_threads, once
@@ -34,14 +26,11 @@ from benchmarks.models.programs import OURS, PROGRAMS, bound, engine_of
 from benchmarks.peers import Kept
 from benchmarks.probe import Probe
 from benchmarks.race import Judge, Race
-from benchmarks.record import parse
 from benchmarks.steps import Element
 from benchmarks.values import Array, read_arrays
 
-ROOT = Path(__file__).parents[2]
 MEASURED_FLOPS, MEASURED_BYTES = 10**9, 1 << 26
 TRIES = 5  # a loop takes a few milliseconds, of which other work on the machine costs some
-TIMEOUT = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,38 +77,23 @@ def measure_model(model: str, folder: Path, threads: int, programs: list[str], r
     """A model by each program alone, then by all in turn."""
     with tempfile.TemporaryDirectory() as cache_folder:
         os.environ["ANYRT_CACHE_DIR"] = cache_folder
-        first = child(__name__, "alone", OURS, model, folder, threads)
-        loads = {p: child(__name__, "alone", p, model, folder, threads) for p in programs}
-        outcome = child(__name__, "together", model, folder, threads, runs, ",".join(programs))
-    if "failed" in outcome:
-        raise SystemExit(f"{model}: {outcome['failed']}")
-    for timed in outcome["timed"]:
-        timed |= {k: v for k, v in loads[timed["program"]].items() if k != "failed"}
-    return parse(Measured, outcome | {"first_load_s": first.get("load_s", 0.0)})
+        first = call(alone, (OURS, model, folder, threads)).value or {}
+        loads = {p: call(alone, (p, model, folder, threads)).value or {} for p in programs}
+        answer = call(together, (model, folder, threads, runs, programs))
+    if answer.error:
+        raise SystemExit(f"{model}: {answer.error}")
+    timed = tuple(replace(t, **loads[t.program]) for t in answer.value.timed)
+    return replace(answer.value, timed=timed, first_load_s=first.get("load_s", 0.0))
 
 
-def child(module: str, *words: object) -> dict[str, Any]:  # Any: as JSON has them
-    """The last line that a process prints; `failed`: why it printed none."""
-    command = [sys.executable, "-m", module, *map(str, words)]
-    try:
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT, check=False)
-    except subprocess.TimeoutExpired:
-        return {"failed": f"took more than {TIMEOUT:.0f} s"}
-    lines = done.stdout.splitlines()
-    if done.returncode or not lines:
-        return {"failed": (done.stderr.splitlines() or ["ended"])[-1][:200]}
-    outcome: dict[str, Any] = json.loads(lines[-1])
-    return outcome
-
-
-def alone(program: str, model: str, folder: str, threads: str) -> dict[str, float]:
-    """Seconds to load a model, and the memory that it occupies after a run."""
-    limit_threads(int(threads))
+def alone(program: str, model: str, folder: Path, threads: int) -> dict[str, float]:
+    """Seconds to load a model, and the memory that it occupies after a run, in a process of its own."""
+    limit_threads(threads)
     module = import_module(PROGRAMS[program].module)
-    arrays = inputs(model, Path(folder))
+    arrays = inputs(model, folder)
     gc.collect()
     before, begin = status_kb("VmRSS"), time.perf_counter()
-    ready = PROGRAMS[program].load(module, Path(folder) / f"{model}.onnx", arrays, int(threads))
+    ready = PROGRAMS[program].load(module, folder / f"{model}.onnx", arrays, threads)
     if program == "torch.compile":  # it compiles when it is called
         ready.run()
     seconds = time.perf_counter() - begin
@@ -128,27 +102,22 @@ def alone(program: str, model: str, folder: str, threads: str) -> dict[str, floa
     return {"load_s": seconds, "resident_mb": (status_kb("VmRSS") - before) / 1e3}
 
 
-def together(model: str, folder: str, threads: str, runs: str, programs: str) -> dict[str, Any]:  # Any: JSON
-    """Times of all programs, which run in turn."""
-    limit_threads(int(threads))
-    effort, path = Effort(runs=int(runs)), Path(folder) / f"{model}.onnx"
-    facts = json.loads((Path(folder) / f"{model}.json").read_text())
-    arrays, race = inputs(model, Path(folder)), Race[float]()
-    judge = _judge(facts["near"])
-    for name in programs.split(","):
-        race.add(name, partial(PROGRAMS[name].ready, path, arrays, int(threads)), judge)
-    times, _ = race.measured(effort, Probe(int(threads), effort.patience_s))
-    paces = pace(int(threads))
+def together(model: str, folder: Path, threads: int, runs: int, programs: Sequence[str]) -> Measured:
+    """Times of all programs, which run in turn, in a process."""
+    limit_threads(threads)
+    effort, path = Effort(runs=runs), folder / f"{model}.onnx"
+    facts = json.loads((folder / f"{model}.json").read_text())
+    arrays, race, judge = inputs(model, folder), Race[float](), _judge(facts["near"])
+    for name in programs:
+        race.add(name, partial(PROGRAMS[name].ready, path, arrays, threads), judge)
+    times, _ = race.measured(effort, Probe(threads, effort.patience_s))
     timed = tuple(
         Timed(name, t.median, t.late, t.minimum, t.runs, error)
         for (name, _, error), t in zip(race.ways, times, strict=True)
     )
-    return asdict(
-        Measured(
-            model, int(threads), facts["flops"], facts["bytes"], *paces, timed, race.left_out,
-            tuple(_kernels(path, arrays, int(threads))),
-        )
-    )  # fmt: skip
+    work = (facts["flops"], facts["bytes"], *pace(threads))
+    own = tuple(_kernels(path, arrays, threads))
+    return Measured(model, threads, *work, timed, race.left_out, own)
 
 
 def inputs(model: str, folder: Path) -> dict[str, Array]:
@@ -198,15 +167,3 @@ def _kernels(path: Path, arrays: dict[str, Array], threads: int) -> Iterator[Ker
     way = bound(engine, context, arrays)
     if not isinstance(way.run, Kept):  # outputs of data-dependent shapes have no memory that could be bound
         yield from kernels(engine, context)
-
-
-def main(actions: dict[str, Callable[..., object]]) -> None:
-    """Print what an action returns, by the words of the command line."""
-    name, *words = sys.argv[1:]
-    print(json.dumps(actions[name](*words)))
-    sys.stdout.flush()
-    os._exit(0)  # some programs' threads hang when the interpreter ends
-
-
-if __name__ == "__main__":
-    main({"alone": alone, "together": together})

@@ -24,6 +24,16 @@ class Cannot(Exception):
     """The peer cannot compute this case; the text is the reason."""
 
 
+REASON = 200  # characters
+
+
+def first_line(error: Exception) -> str:
+    """The kind of an error and the first line of its text that does not end with a colon."""
+    kind = "cannot" if isinstance(error, Cannot) else type(error).__name__
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{kind}: {next((x for x in lines if not x.endswith(':')), '')}"[:REASON]
+
+
 @dataclass(frozen=True, slots=True)
 class Way:
     """A way to compute a case: call `run` repeatedly, then `result` returns the outputs of the last run."""

@@ -17,8 +17,10 @@ from benchmarks.bits.narrow import in_bfloat16
 from benchmarks.bits.products import Product, streamed
 from benchmarks.bits.rows import ROWS, Ask, Entry, Figure, Goal, Group
 from benchmarks.bits.session import Built, Result, Timed
+from benchmarks.child import call
 from benchmarks.machine import Machine
 from benchmarks.measure import once
+from benchmarks.peers import first_line
 from benchmarks.record import parse
 
 MACHINE = Machine("a processor", 2, "L1", "avx2", "Linux", "Python", "0", {}, {})
@@ -101,18 +103,18 @@ def test_onnx_runtime_reads_the_codes_as_we_do(saved):
 
 
 def test_a_built_engine_reports_its_bytes_and_products(saved):
-    got = session.built(saved.folder, SMALL.name, "1", saved.folder / "plan", "AnyRT float32")
-    assert got["weights"] >= 4 * 64 * 48
-    assert got["plan"] >= got["weights"]
-    assert got["resident"] >= got["weights"]
-    assert got["flops"] == SMALL.flops
+    got = session.built(Entry("AnyRT"), saved, 1, saved.folder / "plan")
+    assert got.weights >= 4 * 64 * 48
+    assert got.plan >= got.weights
+    assert got.resident >= got.weights
+    assert got.flops == SMALL.flops
 
 
 def test_errors_of_an_engine_are_shown_by_their_first_line(saved):
     saved.of(Form.I4).unlink()
     saved.failed(Form.I4, "a quantiser gave up")
-    got = session.built(saved.folder, SMALL.name, "1", saved.folder / "plan", "AnyRT 4 bits")
-    assert got == {"failed": "cannot: no 4 bits file, a quantiser gave up"}
+    answer = call(session.built, (Entry("AnyRT", Form.I4), saved, 1, saved.folder / "plan"))
+    assert answer.error == "cannot: no 4 bits file, a quantiser gave up"
 
 
 def test_other_results_are_far_from_right_ones():
@@ -193,7 +195,7 @@ def test_tables_show_rows_that_are_rejected(tmp_path):
 
 
 def test_the_first_line_of_an_error_is_one_that_says_more_than_where():
-    assert session.first_line(RuntimeError("from core.cpp:84:\n\nno rule for QGemm\nat")) == (
+    assert first_line(RuntimeError("from core.cpp:84:\n\nno rule for QGemm\nat")) == (
         "RuntimeError: no rule for QGemm"
     )
 

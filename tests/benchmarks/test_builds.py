@@ -6,7 +6,7 @@ import math
 import random
 import subprocess
 import sys
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import llvmlite.binding as llvm
 import pytest
@@ -16,11 +16,12 @@ from anyrt.compiler import report as compiler_report
 from benchmarks import __main__ as cli
 from benchmarks import build_session, building, builds, clock, networks, random_graphs, random_networks
 from benchmarks.build_session import Order
-from benchmarks.building import ACTIONS, FORMS
+from benchmarks.building import FORMS, Job
 from benchmarks.builds import ROWS, Built, Kind, Row, faults, requirement, tables
-from benchmarks.jobs import Job, Outcome, Part
+from benchmarks.child import call
+from benchmarks.clock import Outcome
+from benchmarks.networks import Part
 from benchmarks.random_graphs import Seeded
-from benchmarks.record import parse
 
 LAYERS = ["IActivationLayer", "INormalizationLayer", "IElementWiseLayer", "IResizeLayer", "IShuffleLayer"]
 
@@ -171,13 +172,12 @@ def test_a_large_kernel_holds_if_the_build_report_says_why():
 
 def test_the_reason_for_the_largest_kernel_comes_from_the_build_report(tmp_path, monkeypatch):
     monkeypatch.setenv("ANYRT_CACHE_DIR", str(tmp_path))
-    outcomes = []
-    building.build(Job("build", "residual", 1), outcomes.append)
-    assert outcomes[-1].reason == ""
+    *_, outcome = building.build(Job("residual", 1))
+    assert outcome.reason == ""
     monkeypatch.setattr(compiler_report, "MUCH", 0)
     monkeypatch.setenv("ANYRT_CACHE_DIR", str(tmp_path / "other"))
-    building.build(Job("build", "residual", 1), outcomes.append)
-    assert "vector loops, the largest of" in outcomes[-1].reason
+    *_, outcome = building.build(Job("residual", 1))
+    assert "vector loops, the largest of" in outcome.reason
 
 
 def test_a_report_without_a_reason_gives_none():
@@ -190,21 +190,27 @@ def test_a_report_without_a_reason_gives_none():
     assert building.reason_of_largest("") == ""
 
 
-def test_jobs_survive_json_and_every_row_has_a_way():
-    job = Job("build", "residual", 3, parts=(Part("residual", 1, 3),))
-    assert parse(Job, json.loads(json.dumps(asdict(job)))) == job
-    assert {j.action for j in build_session.SEEDED.values()} <= set(ACTIONS)
-    assert {*build_session.WAYS, *build_session.SEEDED} == set(Kind)
+def test_every_kind_of_row_has_actions():
+    assert {*build_session.ACTIONS, *build_session.SEEDED} == set(Kind)
+
+
+def test_values_of_a_process_survive_and_the_last_one_counts():
+    assert call(divmod, (7, 2)).value == (3, 1)
+    job = Job("residual", 3, parts=(Part("residual", 1, 3),))
+    assert call(iter, ((1, job),)).value == job
 
 
 def test_a_process_that_has_no_time_is_stopped(tmp_path):
     order = Order(runs=1, threads=1, timeout_s=0.01)
-    assert build_session.child(Job("build", "residual", 1), order, tmp_path).error == "not done after 0.01 s"
+    assert (
+        build_session.child(building.build, Job("residual", 1), order, tmp_path).error
+        == "not done after 0.01 s"
+    )
 
 
 def test_an_exception_of_a_build_is_its_outcome(tmp_path):
     order = Order(runs=1, threads=1, timeout_s=60)
-    outcome = build_session.child(Job("load", plan=str(tmp_path / "none")), order, tmp_path)
+    outcome = build_session.child(building.load, Job(plan=str(tmp_path / "none")), order, tmp_path)
     assert outcome.error.startswith("FileNotFoundError")
 
 
@@ -212,7 +218,7 @@ def test_another_tree_is_the_one_that_builds(tmp_path):
     order = Order(runs=1, threads=1, timeout_s=60, tree=tmp_path)
     (tmp_path / "src" / "anyrt").mkdir(parents=True)
     (tmp_path / "src" / "anyrt" / "__init__.py").write_text("raise ImportError('the other tree')")
-    assert "the other tree" in build_session.child(Job("build", "residual", 1), order, tmp_path).error
+    assert "the other tree" in build_session.child(building.build, Job("residual", 1), order, tmp_path).error
 
 
 def test_seconds_of_other_processes_count_while_they_live_and_after():
