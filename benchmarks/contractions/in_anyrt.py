@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from benchmarks.contractions.calls import Act, Codes, Weights
 from benchmarks.contractions.describe import describe
 from benchmarks.contractions.forms import Case, Convolution, Fold, Mask, Window, inputs
 from benchmarks.peers import DYNAMIC, UNTILED, Cannot, Task
+from benchmarks.peers.anyrt import Sizes, inputs_of
 from benchmarks.steps import Element, Shape
 from benchmarks.values import Array
 
@@ -32,11 +33,9 @@ def sizes(case: Case) -> dict[str, tuple[Shape, ...]]:
     return {name: tuple((n, *x.shape[1:]) for n in case.open) for name, x in inputs(case).items()}
 
 
-def add(
-    network: trt.INetworkDefinition, task: Task, tensors: Mapping[str, trt.ITensor]
-) -> dict[str, trt.ITensor]:
+def add(network: trt.INetworkDefinition, task: Task, sizes: Sizes) -> dict[str, trt.ITensor]:
     """The calls as layers."""
-    return {"y": describe(task.case, Layers(network, task.case.dtype), tensors)}
+    return {"y": describe(task.case, Layers(network, task.case.dtype), inputs_of(network, task, sizes))}
 
 
 def _has_tiles(case: Case) -> bool:

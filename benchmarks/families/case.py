@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
+import onnx
+from onnx import helper
+from onnx.reference import ReferenceEvaluator
 
 import anyrt as trt
 from benchmarks.values import Array, nbytes, placed
@@ -16,6 +19,7 @@ from benchmarks.values import Array, nbytes, placed
 Random: TypeAlias = np.random.Generator
 Make: TypeAlias = Callable[[Random], Array]
 Shape: TypeAlias = tuple[int, ...]
+OPSET = 21
 
 
 class Family(enum.Enum):
@@ -37,34 +41,47 @@ class Family(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """An ONNX node: names of inputs, and constants or functions that return them, in order; attributes. A
-    graph among the attributes is a function, which needs onnx."""
+    """An ONNX node: names of inputs, and constants or functions that return them, in order; attributes;
+    the number of results."""
 
     kind: str
     operands: tuple[str | Array | Callable[[], Array], ...]
     attributes: Mapping[str, Any] = field(default_factory=dict)  # Any: as make_node takes them
+    results: int = 1
+
+    @property
+    def constants(self) -> dict[str, Array]:
+        """The operands that are no inputs, by name."""
+        every = enumerate(self.operands)
+        return {f"c{i}": x() if callable(x) else x for i, x in every if not isinstance(x, str)}
+
+    @property
+    def proto(self) -> onnx.NodeProto:
+        """The node; its results are y0, y1, ..."""
+        names = [x if isinstance(x, str) else f"c{i}" for i, x in enumerate(self.operands)]
+        return helper.make_node(self.kind, names, [f"y{i}" for i in range(self.results)], **self.attributes)
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
     """A layer on inputs.
 
-    inputs: the function that makes each input. exact: the result by NumPy, or several results.
-    ours(network, *tensors): the layer. torch(torch, *tensors): the result, also compiled by torch.compile;
-    eagerly: another function that is not compiled. onnx: the node, for programs that read ONNX. wide: its
-    integers are int64. read: bytes that must be read (default: those of the inputs). noise: random numbers,
-    judged by their moments. counted: results have data-dependent shapes. unordered: rows of results may have
-    any order.
+    inputs: the function that makes each input. onnx: the node, for programs that read ONNX. torch(torch,
+    *tensors): the result, also compiled by torch.compile; eagerly: another function that is not compiled.
+    exact: the result by NumPy, or several (default: those of ONNX's reference of the node). ours(network,
+    *tensors): the layer (default: AnyRT reads the node). wide: its integers are int64. read: bytes that must
+    be read (default: those of the inputs). noise: random numbers, judged by their moments. counted: results
+    have data-dependent shapes. unordered: rows of results may have any order.
     """
 
     language: ClassVar[str] = "benchmarks.families"
     name: str
     family: Family
     inputs: Mapping[str, Make]
-    exact: Callable[..., Any]  # Any: an array or several, as the others
-    ours: Callable[..., Any]
-    onnx: Node | None = None
-    torch: Callable[..., Any] | None = None
+    onnx: Node | None
+    torch: Callable[..., Any] | None  # Any: a tensor or several, as in the others
+    exact: Callable[..., Any] | None = None
+    ours: Callable[..., Any] | None = None
     eagerly: Callable[..., Any] | None = None
     wide: bool = False
     read: int | None = None
@@ -80,8 +97,13 @@ def inputs(case: Case) -> dict[str, Array]:
     }
 
 
-def expected_of(case: Case, arrays: Mapping[str, Array]) -> tuple[Array, ...]:
+def expected_of(case: Case, arrays: dict[str, Array]) -> tuple[Array, ...]:
     """The expected results."""
+    if case.exact is None:
+        assert case.onnx is not None, f"{case.name}: no reference"
+        reference = ReferenceEvaluator(case.onnx.proto, opsets={"": OPSET})
+        results = tuple(map(np.asarray, reference.run(None, arrays | case.onnx.constants)))
+        return tuple(y.astype(np.int32) if case.wide and y.dtype == np.int64 else y for y in results)
     results = case.exact(*arrays.values())
     return results if isinstance(results, tuple) else (results,)
 

@@ -78,11 +78,6 @@ def _quantize(
     scale = _scales(shape, axis, block, dtype)
     wide, (low, high) = _spread(scale, shape, axis, block), LIMITS[narrow]
 
-    def exact(x: Array) -> Array:
-        steps = x.astype(np.float32) / wide.astype(np.float32)
-        kept = np.clip(steps if narrow == FP8 else np.rint(steps), low, high)
-        return kept.astype(np.int8).astype(narrow) if narrow == INT4 else kept.astype(narrow)
-
     def ours(network: Any, x: Any) -> Any:  # Any: tensors and layers
         layer = network.add_quantize(x, constant_of(network, scale), OURS[narrow])
         if axis is not None:
@@ -110,10 +105,9 @@ def _quantize(
         _name("quantize", shape, narrow, axis, block, dtype),
         Family.CODE,
         {"x": normal(*shape, dtype=dtype)},
-        exact,
-        ours,
         _node("QuantizeLinear", scale, narrow, axis, block),
         torch,
+        ours=ours,
         eagerly=library if plain else None,
     )
 
@@ -137,13 +131,6 @@ def _dequantize(
             .astype(narrow)
         )
 
-    def ours(network: Any, x: Any) -> Any:  # Any: tensors and layers
-        kind = trt.float16 if dtype is np.float16 else trt.float32
-        layer = network.add_dequantize(x, constant_of(network, scale), kind)
-        if axis is not None:
-            layer.axis = axis
-        return layer
-
     def torch(module: Any, x: Any) -> Any:  # Any: tensors
         scales = module.from_numpy(scale if block else wide)
         if narrow == INT4:
@@ -159,8 +146,6 @@ def _dequantize(
         _name("dequantize", shape, narrow, axis, block, dtype),
         Family.CODE,
         {"x": make},
-        lambda x: (x.astype(np.float32) * wide.astype(np.float32)).astype(dtype),
-        ours,
         _node("DequantizeLinear", scale, narrow, axis, block),
         torch,
     )
@@ -182,15 +167,6 @@ def _weights_of_four_bits(rows: int, shape: Shape, block: int) -> Case:
         codes, scale = parts()
         return ((codes.astype(np.float32) - 8) * np.repeat(scale, block, 1)).T
 
-    def ours(network: Any, x: Any) -> Any:  # Any: tensors and layers
-        codes, scale = parts()
-        held = network.add_constant(shape, trt.Weights((codes.astype(np.int8) - 8).astype(INT4))).get_output(
-            0
-        )
-        weights = network.add_dequantize(held, constant_of(network, scale), trt.float32).get_output(0)
-        plain, turned = trt.MatrixOperation.NONE, trt.MatrixOperation.TRANSPOSE
-        return network.add_matrix_multiply(x, plain, weights, turned)
-
     def packed() -> Array:
         return _packed(parts()[0]).reshape(results, terms // block, block // 2)
 
@@ -199,10 +175,9 @@ def _weights_of_four_bits(rows: int, shape: Shape, block: int) -> Case:
         f"product_{rows}x{terms}x{results}_i4_block{block}",
         Family.CODE,
         {"x": normal(rows, terms)},
-        lambda x: (x.astype(np.float64) @ wide()).astype(np.float32),
-        ours,
         Node("MatMulNBits", ("x", packed, lambda: parts()[1].reshape(-1)), sizes),
         lambda module, x: x @ module.from_numpy(wide()),
+        lambda x: (x.astype(np.float64) @ wide()).astype(np.float32),
         read=results * terms // 2 + 4 * (results * terms // block + rows * terms),
     )
 
@@ -246,8 +221,8 @@ def _dynamic(shape: Shape, narrow: Any, block: int) -> Case:
         f"dynamic_{size(shape)}_{NAMES[narrow]}_block{block}",
         Family.CODE,
         {"x": normal(*shape)},
-        exact,
-        ours,
         None,
         torch,
+        exact,
+        ours,
     )

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from onnx import parser
 
 import anyrt as trt
 from benchmarks.families.case import Case, Family, Node, constant, constant_of, normal
@@ -43,24 +44,6 @@ class Cell:
         most = hidden**-0.5
         self.weights = [random.uniform(-most, most, shape).astype(np.float32) for shape in shapes]
 
-    def exact(self, x: Array) -> Array:
-        """The states after all steps."""
-        w, r, b, c = (a.astype(np.float64) for a in self.weights)
-        h = cell = np.zeros((x.shape[1], self.hidden))
-        states = []
-        for step in x.astype(np.float64):
-            parts, others = (np.split(y, GATES[self.kind], 1) for y in (step @ w.T + b, h @ r.T + c))
-            if self.kind == "lstm":
-                i, f, g, o = (y + z for y, z in zip(parts, others, strict=True))
-                cell = _sigmoid(f) * cell + _sigmoid(i) * np.tanh(g)
-                h = _sigmoid(o) * np.tanh(cell)
-            else:
-                reset, update = (_sigmoid(parts[k] + others[k]) for k in (0, 1))
-                new = np.tanh(parts[2] + reset * others[2])
-                h = new + update * (h - new)
-            states.append(h)
-        return np.stack(states)[:, None].astype(np.float32)
-
     def onnx(self) -> Node:
         """The ONNX node, with the weights in ONNX's order."""
         w, r, b, c = (self._ordered(a) for a in self.weights)
@@ -94,13 +77,9 @@ class Cell:
         zeros = constant_of(network, np.zeros((batch, self.hidden), np.float32))
         states = [loop.add_recurrence(zeros) for _ in range(2 if self.kind == "lstm" else 1)]
         row = loop.add_iterator(x).get_output(0)
-        parts = [w.dense(row, self.weights[0], self.weights[2])]
-        parts.append(w.dense(states[0].get_output(0), self.weights[1], self.weights[3]))
-        nexts = (
-            w.lstm(*parts, states[1].get_output(0))
-            if len(states) == 2
-            else w.gru(*parts, states[0].get_output(0))
-        )
+        of_x = w.dense(row, self.weights[0], self.weights[2])
+        of_h = w.dense(states[0].get_output(0), self.weights[1], self.weights[3])
+        nexts = (w.lstm if self.kind == "lstm" else w.gru)(of_x, of_h, states[-1].get_output(0))
         for state, new in zip(states, nexts, strict=True):
             state.set_input(1, new)
         every = loop.add_loop_output(nexts[0], trt.LoopOutput.CONCATENATE)
@@ -148,20 +127,15 @@ class _Writer:
         return (self.op(new, self.op(z, self.op(h, new, OP.SUB), OP.PROD), OP.SUM),)
 
 
-def _sigmoid(x: Array) -> Array:
-    return np.asarray(1 / (1 + np.exp(-x)))
-
-
 def _recurrent(kind: str, steps: int, batch: int, hidden: int) -> Case:
     cell = Cell(kind, hidden)
     return Case(
         f"{kind}_{steps}x{batch}x{hidden}",
         Family.CONTROL,
         {"x": normal(steps, batch, hidden)},
-        cell.exact,
-        cell.ours,
         cell.onnx(),
         cell.torch,
+        ours=cell.ours,
         read=4 * (steps * batch * hidden + sum(a.size for a in cell.weights)),
     )
 
@@ -169,78 +143,32 @@ def _recurrent(kind: str, steps: int, batch: int, hidden: int) -> Case:
 def _steps(length: int) -> Case:
     """x = tanh(0.9 x + 0.1), repeated."""
 
-    def exact(x: Array) -> Array:
-        y = x.astype(np.float64)
-        for _ in range(STEPS):
-            y = np.tanh(0.9 * y + 0.1)
-        return y.astype(np.float32)
-
-    def ours(network: Any, x: Any) -> Any:  # Any: tensors and layers
-        w, loop = _Writer(network), network.add_loop()
-        loop.add_trip_limit(constant_of(network, np.array(STEPS, np.int32)), trt.TripLimit.COUNT)
-        state = loop.add_recurrence(x)
-        by, more = (constant_of(network, np.full((1, 1), n, np.float32)) for n in (0.9, 0.1))
-        new = w.act(w.op(w.op(state.get_output(0), by, OP.PROD), more, OP.SUM), FUNCTION.TANH)
-        state.set_input(1, new)
-        return loop.add_loop_output(state.get_output(0), trt.LoopOutput.LAST_VALUE)
-
     def torch(module: Any, x: Any) -> Any:  # Any: tensors
         for _ in range(STEPS):
             x = module.tanh(0.9 * x + 0.1)
         return x
 
-    def body() -> Any:  # Any: a graph of ONNX
-        from onnx import TensorProto, helper, numpy_helper
-
-        constants = [numpy_helper.from_array(np.float32(n), name) for name, n in (("by", 0.9), ("more", 0.1))]
-        nodes = [
-            helper.make_node("Mul", ["before", "by"], ["scaled"]),
-            helper.make_node("Add", ["scaled", "more"], ["moved"]),
-            helper.make_node("Tanh", ["moved"], ["after"]),
-            helper.make_node("Identity", ["on"], ["still"]),
-        ]
-        info = helper.make_tensor_value_info
-        ends = [
-            info("turn", TensorProto.INT64, []),
-            info("on", TensorProto.BOOL, []),
-            info("before", 1, [1, length]),
-        ]
-        outs = [info("still", TensorProto.BOOL, []), info("after", 1, [1, length])]
-        return helper.make_graph(nodes, "body", ends, outs, constants)
-
+    body = parser.parse_graph(f"""body (int64 turn, bool on, float[1, {length}] before)
+        => (bool still, float[1, {length}] after) <float by = {{0.9}}, float more = {{0.1}}> {{
+            scaled = Mul(before, by)
+            moved = Add(scaled, more)
+            after = Tanh(moved)
+            still = Identity(on)
+        }}""")
     node = Node("Loop", (np.array(STEPS, np.int64), np.array(True), "x"), {"body": body})
-    return Case(f"steps_{STEPS}x{length}", Family.CONTROL, {"x": normal(1, length)}, exact, ours, node, torch)
+    return Case(f"steps_{STEPS}x{length}", Family.CONTROL, {"x": normal(1, length)}, node, torch)
 
 
 def _branch(flag: bool) -> Case:
     """2 x, or x + 1."""
 
-    def exact(x: Array, flag: Array) -> Array:
-        return x * 2 if flag else x + 1
-
-    def ours(network: Any, x: Any, flag: Any) -> Any:  # Any: tensors and layers
-        w, choice = _Writer(network), network.add_if_conditional()
-        choice.set_condition(flag)
-        inside = choice.add_input(x).get_output(0)
-        two, one = (constant_of(network, np.full((1, 1), n, np.float32)) for n in (2, 1))
-        return choice.add_output(w.op(inside, two, OP.PROD), w.op(inside, one, OP.SUM))
-
     def torch(module: Any, x: Any, flag: Any) -> Any:  # Any: tensors
         return x * 2 if bool(flag) else x + 1
 
-    def way(kind: str, number: float) -> Any:  # Any: what makes a graph of ONNX
-        def graph() -> Any:  # Any: a graph of ONNX
-            from onnx import helper, numpy_helper
-
-            constants = [numpy_helper.from_array(np.float32(number), "n")]
-            out = helper.make_tensor_value_info(f"of_{kind}", 1, [64, 64])
-            return helper.make_graph(
-                [helper.make_node(kind, ["x", "n"], [f"of_{kind}"])], kind, [], [out], constants
-            )
-
-        return graph
-
-    ways = {"then_branch": way("Mul", 2), "else_branch": way("Add", 1)}
+    ways = {
+        name: parser.parse_graph(f"{kind} () => (float[64, 64] y) <float n = {{{n}}}> {{ y = {kind}(x, n) }}")
+        for name, kind, n in (("then_branch", "Mul", 2), ("else_branch", "Add", 1))
+    }
     inputs = {"x": normal(64, 64), "flag": constant(flag, np.bool_)}
     node = Node("If", ("flag",), ways)
-    return Case(f"branch_{'then' if flag else 'else'}", Family.CONTROL, inputs, exact, ours, node, torch)
+    return Case(f"branch_{'then' if flag else 'else'}", Family.CONTROL, inputs, node, torch)

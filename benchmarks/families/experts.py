@@ -89,10 +89,10 @@ def _experts(tokens: int, count: int, each: int, hidden: int, inner: int) -> Cas
             "selected": _selected(tokens, count, each),
             "scores": _scores(tokens, each),
         },
-        exact,
-        ours,
         None,
         torch,
+        exact,
+        ours,
         eagerly=gathered if tokens * each <= 32 else None,
         read=4 * (tokens * hidden + used * 3 * hidden * inner),
     )

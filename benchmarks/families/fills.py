@@ -49,10 +49,10 @@ def _steps(n: int, dtype: Any) -> Case:  # Any: a NumPy type
         f"linspace_{n}{'_int32' if dtype is np.int32 else ''}",
         Family.FILL,
         {"start": constant(first, dtype), "delta": constant([step], dtype)},
-        lambda start, delta: (start + delta * np.arange(n)).astype(dtype),
-        ours,
         Node("Range", ("start", limit, "delta")),
         torch,
+        lambda start, delta: (start + delta * np.arange(n)).astype(dtype),
+        ours,
         eagerly=ranged,
     )
 
@@ -79,9 +79,9 @@ def _random(n: int, operation: trt.FillOperation, name: str, dtype: Any) -> Case
         f"{name}_{n}{'_f16' if half else ''}",
         Family.FILL,
         {"first": constant(0, dtype), "second": constant(1, dtype)},
-        exact,
-        ours,
         Node(f"Random{name.title()}", (), attributes),
         torch,
+        exact,
+        ours,
         noise=True,
     )

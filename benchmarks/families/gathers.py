@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-import anyrt as trt
 from benchmarks.families.case import Case, Family, Node, Shape, normal, places, size
 
 
@@ -35,8 +34,6 @@ def _rows(count: int, length: int, shape: Shape, dtype: Any = np.float32) -> Cas
         f"embedding_{count}x{length}_{size(shape)}{half}",
         Family.GATHER,
         {"data": normal(count, length, dtype=dtype), "indices": places(count, *shape)},
-        lambda data, indices: data[indices],
-        lambda network, data, indices: network.add_gather(data, indices, 0),
         Node("Gather", ("data", "indices")),
         lambda torch, data, indices: torch.nn.functional.embedding(indices, data),
         eagerly=lambda torch, data, indices: torch.index_select(data, 0, indices.reshape(-1)).reshape(
@@ -51,29 +48,21 @@ def _columns(rows: int, length: int, count: int) -> Case:
         f"gather_columns_{rows}x{length}_{count}",
         Family.GATHER,
         {"data": normal(rows, length), "indices": places(length, count)},
-        lambda data, indices: data[:, indices],
-        lambda network, data, indices: network.add_gather(data, indices, 1),
         Node("Gather", ("data", "indices"), {"axis": 1}),
         lambda torch, data, indices: torch.index_select(data, 1, indices),
     )
 
 
 def _elements(shape: Shape, taken: Shape, axis: int, dtype: Any = np.float32) -> Case:  # Any: see above
-    def ours(network: Any, data: Any, indices: Any) -> Any:  # Any: tensors and layers
-        layer = network.add_gather_v2(data, indices, trt.GatherMode.ELEMENT)
-        layer.axis = axis
-        return layer
-
     half = "_f16" if dtype is np.float16 else ""
     read = int(np.prod(taken)) * 4 + min(int(np.prod(shape)) * 4, int(np.prod(taken)) * 64)
     return Case(
         f"gather_elements_{size(shape)}_{size(taken)}_axis{axis}{half}",
         Family.GATHER,
         {"data": normal(*shape, dtype=dtype), "indices": places(shape[axis], *taken)},
-        lambda data, indices: np.take_along_axis(data, indices, axis),
-        ours,
         Node("GatherElements", ("data", "indices"), {"axis": axis}),
         lambda torch, data, indices: torch.gather(data, axis, indices),
+        lambda data, indices: np.take_along_axis(data, indices, axis),  # ONNX's reference has a fault
         read=read,
     )
 
@@ -84,8 +73,6 @@ def _points(shape: Shape, count: Shape, length: int) -> Case:
         f"gather_nd_{size(shape)}_{size(count)}x{length}",
         Family.GATHER,
         {"data": normal(*shape), "indices": places(min(shape[:length]), *count, length)},
-        lambda data, indices: data[tuple(np.moveaxis(indices, -1, 0))],
-        lambda network, data, indices: network.add_gather_v2(data, indices, trt.GatherMode.ND),
         Node("GatherND", ("data", "indices")),
         lambda torch, data, indices: data[tuple(indices[..., k] for k in range(length))],
         wide=True,

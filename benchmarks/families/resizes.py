@@ -7,13 +7,10 @@ from typing import Any
 
 import numpy as np
 
-import anyrt as trt
 from benchmarks.families.case import Case, Family, Node, Shape, normal, size
 from benchmarks.layers.taps import cubic
 from benchmarks.values import Array
 
-HALF = trt.ResizeCoordinateTransformation.HALF_PIXEL
-MODES = {"linear": trt.InterpolationMode.LINEAR, "cubic": trt.InterpolationMode.CUBIC}
 TORCH_MODES = {"linear": "bilinear", "cubic": "bicubic"}
 A = -0.5  # of the cubic kernel, as libraries of images have it
 
@@ -37,12 +34,6 @@ def _shrunk(shape: Shape, sizes: Shape, mode: str) -> Case:
             y = np.moveaxis(np.tensordot(weights(shape[axis], n, mode), y, (1, axis)), 0, axis)
         return y.astype(np.float32)
 
-    def ours(network: Any, x: Any) -> Any:  # Any: tensors and layers
-        layer = network.add_resize(x)
-        layer.shape, layer.resize_mode, layer.antialias = after, MODES[mode], True
-        layer.coordinate_transformation, layer.cubic_coeff, layer.exclude_outside = HALF, A, True
-        return layer
-
     def torch(module: Any, x: Any) -> Any:  # Any: tensors
         return module.nn.functional.interpolate(x, sizes, mode=TORCH_MODES[mode], antialias=True)
 
@@ -51,10 +42,9 @@ def _shrunk(shape: Shape, sizes: Shape, mode: str) -> Case:
         f"antialias_{size(shape)}_to_{size(sizes)}_{mode}",
         Family.RESIZE,
         {"x": normal(*shape)},
-        exact,
-        ours,
         Node("Resize", ("x", "", "", np.array(after, np.int64)), attributes),
         torch,
+        exact,
     )
 
 

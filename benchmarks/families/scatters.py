@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-import anyrt as trt
 from benchmarks.families.case import Case, Family, Make, Node, Random, Shape, distinct, normal, size
 from benchmarks.values import Array
+
+NAMES = ("data", "indices", "updates")
 
 
 def cases() -> Iterator[Case]:
@@ -40,19 +41,7 @@ def _along(shape: Shape, updates: Shape, axis: int) -> Make:
 
 
 def _elements(shape: Shape, updates: Shape, axis: int, reduction: str = "none") -> Case:
-    def ours(network: Any, data: Any, indices: Any, new: Any) -> Any:  # Any: tensors and layers
-        layer = network.add_scatter(data, indices, new, trt.ScatterMode.ELEMENT)
-        layer.axis = axis
-        return _reduced(layer, reduction)
-
-    def exact(data: Array, indices: Array, new: Array) -> Array:
-        out = data.copy()
-        if reduction == "add":
-            new = new + np.take_along_axis(out, indices, axis)
-        np.put_along_axis(out, indices, new, axis)
-        return out
-
-    def torch(module: Any, data: Any, indices: Any, new: Any) -> Any:  # Any: see above
+    def torch(module: Any, data: Any, indices: Any, new: Any) -> Any:  # Any: tensors
         if reduction == "add":
             return data.scatter_add(axis, indices, new)
         return data.scatter(axis, indices, new)
@@ -61,30 +50,26 @@ def _elements(shape: Shape, updates: Shape, axis: int, reduction: str = "none") 
         f"scatter_elements_{size(shape)}_{size(updates)}_axis{axis}{_suffix(reduction)}",
         Family.SCATTER,
         {"data": normal(*shape), "indices": _along(shape, updates, axis), "updates": normal(*updates)},
-        exact,
-        ours,
-        Node("ScatterElements", ("data", "indices", "updates"), {"axis": axis, "reduction": reduction}),
+        Node("ScatterElements", NAMES, {"axis": axis, "reduction": reduction}),
         torch,
     )
 
 
 def _rows(count: int, length: int, updates: int, reduction: str = "none") -> Case:
-    def exact(data: Array, indices: Array, new: Array) -> Array:
-        out = data.copy()
-        out[indices[:, 0]] = new + (out[indices[:, 0]] if reduction == "add" else 0)
-        return out
-
     def torch(module: Any, data: Any, indices: Any, new: Any) -> Any:  # Any: tensors
         copy = data.index_add if reduction == "add" else data.index_copy
         return copy(0, indices[:, 0], new)
 
-    inputs = {
+    inputs: dict[str, Make] = {
         "data": normal(count, length),
         "indices": lambda random: distinct(count, updates)(random)[:, None],
         "updates": normal(updates, length),
     }
-    name = f"scatter_rows_{count}x{length}_{updates}{_suffix(reduction)}"
-    return _case(name, inputs, exact, torch, reduction)
+    name, node = (
+        f"scatter_rows_{count}x{length}_{updates}",
+        Node("ScatterND", NAMES, {"reduction": reduction}),
+    )
+    return Case(name + _suffix(reduction), Family.SCATTER, inputs, node, torch, wide=True)
 
 
 def _points(shape: Shape, updates: int, reduction: str = "none") -> Case:
@@ -92,33 +77,14 @@ def _points(shape: Shape, updates: int, reduction: str = "none") -> Case:
         chosen = random.permutation(int(np.prod(shape)))[:updates]
         return np.stack(np.unravel_index(chosen, shape), -1).astype(np.int32)
 
-    def exact(data: Array, where: Array, new: Array) -> Array:
-        out, at = data.copy(), tuple(np.moveaxis(where, -1, 0))
-        out[at] = new + (out[at] if reduction == "add" else 0)
-        return out
-
     def torch(module: Any, data: Any, where: Any, new: Any) -> Any:  # Any: tensors
         at = tuple(where[:, k] for k in range(len(shape)))
         return data.index_put(at, new, accumulate=reduction == "add")
 
     inputs = {"data": normal(*shape), "indices": indices, "updates": normal(updates)}
-    return _case(f"scatter_nd_{size(shape)}_{updates}{_suffix(reduction)}", inputs, exact, torch, reduction)
-
-
-def _case(
-    name: str, inputs: dict[str, Make], exact: Any, torch: Any, reduction: str
-) -> Case:  # Any: see Case
-    def ours(network: Any, *tensors: Any) -> Any:  # Any: tensors and layers
-        return _reduced(network.add_scatter(*tensors, trt.ScatterMode.ND), reduction)
-
-    node = Node("ScatterND", ("data", "indices", "updates"), {"reduction": reduction})
-    return Case(name, Family.SCATTER, inputs, exact, ours, node, torch, wide=True)
-
-
-def _reduced(layer: Any, reduction: str) -> Any:  # Any: a layer
-    if reduction == "add":
-        layer.reduction = trt.ReduceOperation.SUM
-    return layer
+    node = Node("ScatterND", NAMES, {"reduction": reduction})
+    name = f"scatter_nd_{size(shape)}_{updates}{_suffix(reduction)}"
+    return Case(name, Family.SCATTER, inputs, node, torch, wide=True)
 
 
 def _suffix(reduction: str) -> str:

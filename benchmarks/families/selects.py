@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from benchmarks.families.case import Case, Family, Node, Shape, constant_of, normal, places, size
-from benchmarks.values import Array
 
 
 def cases() -> Iterator[Case]:
@@ -37,17 +36,13 @@ def _one_hot(shape: Shape, depth: int, axis: int) -> Case:
         count = module.arange(depth).reshape((depth,) + (1,) * len(shape) if axis == 0 else (depth,))
         return (indices.unsqueeze(axis) == count).to(module.float32)
 
-    def exact(indices: Array) -> Array:
-        return np.moveaxis(np.eye(depth, dtype=np.float32)[indices], -1, axis)
-
     return Case(
         f"one_hot_{size(shape)}_{depth}{'_first' if axis == 0 else ''}",
         Family.SELECT,
         {"indices": places(depth, *shape)},
-        exact,
-        ours,
         Node("OneHot", ("indices", np.array(depth, np.int64), values), {"axis": axis}),
         compared,
+        ours=ours,
         eagerly=torch,
         wide=True,
     )
@@ -55,18 +50,6 @@ def _one_hot(shape: Shape, depth: int, axis: int) -> Case:
 
 def _reversed(shape: Shape, batch: int, axis: int) -> Case:
     length, count = shape[axis], shape[batch]
-
-    def exact(x: Array, lengths: Array) -> Array:
-        out = x.copy()
-        rows, reversed_rows = (np.moveaxis(a, (batch, axis), (0, 1)) for a in (x, out))
-        for i, n in enumerate(lengths):
-            reversed_rows[i, :n] = rows[i, :n][::-1]
-        return out
-
-    def ours(network: Any, x: Any, lengths: Any) -> Any:  # Any: tensors and layers
-        layer = network.add_reverse_sequence(x, lengths)
-        layer.batch_axis, layer.sequence_axis = batch, axis
-        return layer
 
     def torch(module: Any, x: Any, lengths: Any) -> Any:  # Any: tensors
         steps, rows = module.arange(length), module.arange(count)
@@ -81,8 +64,6 @@ def _reversed(shape: Shape, batch: int, axis: int) -> Case:
         f"reverse_{size(shape)}_axis{axis}",
         Family.SELECT,
         {"x": normal(*shape), "lengths": places(length + 1, count)},
-        exact,
-        ours,
         Node("ReverseSequence", ("x", "lengths"), {"batch_axis": batch, "time_axis": axis}),
         torch,
         wide=True,

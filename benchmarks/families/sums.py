@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-import anyrt as trt
-from benchmarks.families.case import Case, Family, Make, Node, Shape, constant_of, size
+from benchmarks.families.case import Case, Family, Make, Node, Shape, size
 from benchmarks.values import Array
 
 
@@ -42,16 +41,6 @@ def _numbers(shape: Shape, dtype: Any) -> Make:  # Any: a NumPy type
 def _sum(
     shape: Shape, axis: int, exclusive: bool = False, reverse: bool = False, dtype: Any = np.float32
 ) -> Case:  # Any: a NumPy type
-    def exact(x: Array) -> Array:
-        y = np.flip(x, axis) if reverse else x
-        total = np.cumsum(y, axis, dtype=np.float64)
-        total = total - y if exclusive else total
-        return (np.flip(total, axis) if reverse else total).astype(dtype)
-
-    def ours(network: Any, x: Any) -> Any:  # Any: tensors and layers
-        at = constant_of(network, np.array(axis, np.int32))
-        return network.add_cumulative(x, at, trt.CumulativeOperation.SUM, exclusive, reverse)
-
     def torch(module: Any, x: Any) -> Any:  # Any: tensors
         y = x.flip(axis) if reverse else x
         total = module.cumsum(y, axis, dtype=y.dtype)
@@ -63,8 +52,6 @@ def _sum(
         "_".join(("cumsum", size(shape), f"axis{axis}", *filter(None, words))),
         Family.SUM,
         {"x": _numbers(shape, dtype)},
-        exact,
-        ours,
         Node(
             "CumSum", ("x", np.array(axis, np.int64)), {"exclusive": int(exclusive), "reverse": int(reverse)}
         ),

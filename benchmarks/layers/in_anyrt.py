@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from benchmarks import steps
 from benchmarks.layers.cases import Case
 from benchmarks.layers.formula import FOLDS, Constant, Formula, Line, Op, evaluate
 from benchmarks.peers import DYNAMIC, Task
-from benchmarks.peers.anyrt import DTYPES
+from benchmarks.peers.anyrt import DTYPES, Sizes, inputs_of
 from benchmarks.steps import Element, Shape, Statistics, Step, Tensor
 from benchmarks.values import Array, constant_values, norm_values, scale_values
 
@@ -39,11 +38,9 @@ def sizes(case: Case) -> dict[str, tuple[Shape, ...]]:
     return {"x": tuple(tuple(c[k] for c in columns) for k in (0, len(case.dynamic) // 2, -1))}
 
 
-def add(
-    network: trt.INetworkDefinition, task: Task, tensors: Mapping[str, trt.ITensor]
-) -> dict[str, trt.ITensor]:
+def add(network: trt.INetworkDefinition, task: Task, sizes: Sizes) -> dict[str, trt.ITensor]:
     """The steps as layers."""
-    case, tensor = task.case, tensors["x"]
+    case, tensor = task.case, inputs_of(network, task, sizes)["x"]
     x = Tensor(case.dynamic[0], case.input.dtype) if -1 in tensor.shape else case.input
     for step, before in zip(case.steps, steps.types(case.steps, x), strict=False):
         tensor = _add(network, tensor, step, before)

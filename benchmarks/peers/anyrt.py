@@ -21,6 +21,7 @@ from benchmarks.steps import Shape
 from benchmarks.values import Array, fetched, memory, packed, room
 
 Facts: TypeAlias = tuple[tuple[str, float], ...]
+Sizes: TypeAlias = Mapping[str, Sequence[Shape]]  # the shapes of inputs at the ends of a profile
 
 DTYPES = {numpy_dtype(t): t for t in DataType}
 LOADS = 5
@@ -46,7 +47,7 @@ def plain(task: Task) -> tuple[Way, ...]:
     return (Way("plain", call.function, result),)
 
 
-def described(task: Task, label: str = "", sizes: Mapping[str, Sequence[Shape]] | None = None) -> Described:
+def described(task: Task, label: str = "", sizes: Sizes | None = None) -> Described:
     """The case's network with its configuration, for the static engine or another one. sizes: shapes of
     inputs, if they differ from those of the case."""
     language = task.translated("in_anyrt")
@@ -54,23 +55,24 @@ def described(task: Task, label: str = "", sizes: Mapping[str, Sequence[Shape]] 
     if label == UNTILED:
         config.winograd = "off"
     sizes = sizes or (language.sizes(task.case) if label == DYNAMIC else {})
-    tensors = {name: _input(network, name, x, sizes) for name, x in task.inputs.items()}
     if sizes:
         profile = builder.create_optimization_profile()
         for name, shapes in sizes.items():
             if len(set(shapes)) > 1:
                 profile.set_shape(name, *shapes)
         config.add_optimization_profile(profile)
-    for name, y in language.add(network, task, tensors).items():
+    for name, y in language.add(network, task, sizes).items():
         y.name = name
         network.mark_output(y)
     return builder, network, config
 
 
-def _input(
-    network: trt.INetworkDefinition, name: str, x: Array, sizes: Mapping[str, Sequence[Shape]]
-) -> trt.ITensor:
-    return network.add_input(name, DTYPES[x.dtype], joined(sizes.get(name, (x.shape,))))
+def inputs_of(network: trt.INetworkDefinition, task: Task, sizes: Sizes) -> dict[str, trt.ITensor]:
+    """The inputs of the case, which the network gets."""
+    return {
+        name: network.add_input(name, DTYPES[x.dtype], joined(sizes.get(name, (x.shape,))))
+        for name, x in task.inputs.items()
+    }
 
 
 def joined(shapes: Sequence[Shape]) -> Shape:
