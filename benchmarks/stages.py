@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -21,14 +21,20 @@ from anyrt.plan.file import read_plan
 from anyrt.plan.report import parse_report
 from anyrt.schedule.step import Strategies
 from benchmarks.command import QUICK, THREADS, Command, markdown, progress, publish, ready
+from benchmarks.contractions.calls import Act, Calls
+from benchmarks.contractions.forms import Window
+from benchmarks.contractions.in_anyrt import Layers
+from benchmarks.contractions.reference import Exact
 from benchmarks.engines import bind, empty, engine_of
 from benchmarks.measure import Effort, Times, measure, paired
 from benchmarks.mechanisms import built
 from benchmarks.peers import Way
 from benchmarks.probe import Probe
+from benchmarks.steps import Element, Shape
 from benchmarks.table import Page, Table, digits
 from benchmarks.values import Array
 
+T = TypeVar("T")
 Feeds: TypeAlias = dict[str, Array]
 HEAD: Final = """# Stages
 
@@ -48,26 +54,31 @@ APART: Final = replace(STRATEGIES, stages=None)
 JOINED: Final = replace(STRATEGIES, stages=lambda asked, machine: asked.items)
 
 
+Network: TypeAlias = Callable[[Any, Sequence[Any]], Any]  # Any: calls of a program, and its values
+
+
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A network of several contractions: the shapes of its inputs, the function that adds its layers and
-    returns the result, and the result by NumPy in float64."""
+    """A network of several contractions: the shapes of its inputs, and the function that calls them."""
 
     name: str
-    inputs: tuple[tuple[str, tuple[int, ...]], ...]
-    layers: Callable[[trt.INetworkDefinition, Sequence[trt.ITensor]], trt.ITensor]
-    truth: Callable[..., Array]
+    inputs: tuple[tuple[str, Shape], ...]
+    network: Network
 
     def feeds(self) -> Feeds:
         """Random inputs."""
         random = np.random.default_rng(7)
         return {name: (random.normal(size=shape) / 2).astype(np.float32) for name, shape in self.inputs}
 
+    def truth(self, **feeds: Array) -> Array:
+        """The result by NumPy in float64."""
+        return np.asarray(self.network(Exact(), [x.astype(np.float64) for x in feeds.values()]))
+
     def request(self, threads: int, strategies: Strategies | None = None) -> BuildRequest:
         """The request to the compiler."""
         _, network, config = empty(threads)
         tensors = [network.add_input(name, trt.float32, shape) for name, shape in self.inputs]
-        result = self.layers(network, tensors)
+        result = self.network(Layers(network, Element.F32), tensors)
         result.name = "y"
         network.mark_output(result)
         return replace(freeze(network, profiles_in(config), settings_of(config)), strategies=strategies)
@@ -89,23 +100,12 @@ def depthwise(images: int, channels: int, size: int, maps: int) -> Case:
     """A depthwise convolution of 3 × 3, ReLU, a pointwise convolution."""
     inner, outer = _weights(channels, 1, 3, 3), _weights(maps, channels, 1, 1)
 
-    def layers(network: trt.INetworkDefinition, tensors: Sequence[trt.ITensor]) -> trt.ITensor:
-        first = network.add_convolution_nd(tensors[0], channels, (3, 3), inner)
-        first.num_groups, first.padding_nd = channels, (1, 1)
-        relu = network.add_activation(first.get_output(0), trt.ActivationType.RELU)
-        return network.add_convolution_nd(relu.get_output(0), maps, (1, 1), outer).get_output(0)
-
-    def truth(x: Array) -> Array:
-        padded = np.pad(x.astype(np.float64), ((0, 0), (0, 0), (1, 1), (1, 1)))
-        kernel = inner[:, 0].astype(np.float64)[None, :, None, None]
-        places = ((i, j) for i in range(3) for j in range(3))
-        sums = sum(padded[..., i : i + size, j : j + size] * kernel[..., i, j] for i, j in places)
-        return np.einsum(
-            "nchw,oc->nohw", np.maximum(sums, 0), outer[:, :, 0, 0].astype(np.float64), optimize=True
-        )
+    def network(calls: Calls[T], values: Sequence[T]) -> T:
+        y = calls.convolution(values[0], inner, None, Window((3, 3), (1, 1), (1, 1), channels))
+        return calls.convolution(calls.act(y, Act.RELU), outer, None, Window((1, 1), (1, 1), (0, 0)))
 
     name = f"depthwise_{images}x{channels}x{size}_to_{maps}"
-    return Case(name, (("x", (images, channels, size, size)),), layers, truth)
+    return Case(name, (("x", (images, channels, size, size)),), network)
 
 
 def attention(batch: int, heads: int, rows: int, keys: int, size: int) -> Case:
@@ -113,45 +113,25 @@ def attention(batch: int, heads: int, rows: int, keys: int, size: int) -> Case:
     width = heads * size
     weights = _weights(width, width)
 
-    def layers(network: trt.INetworkDefinition, tensors: Sequence[trt.ITensor]) -> trt.ITensor:
-        q, k, v = tensors
-        plain, turned = trt.MatrixOperation.NONE, trt.MatrixOperation.TRANSPOSE
-        scores = network.add_matrix_multiply(q, plain, k, turned)
-        soft = network.add_softmax(scores.get_output(0))
-        soft.axes = 1 << 3
-        mixed = network.add_matrix_multiply(soft.get_output(0), plain, v, plain)
-        rows_of_heads = network.add_shuffle(mixed.get_output(0))
-        rows_of_heads.first_transpose, rows_of_heads.reshape_dims = (0, 2, 1, 3), (batch, rows, width)
-        factor = network.add_constant((1, width, width), weights[None]).get_output(0)
-        return network.add_matrix_multiply(rows_of_heads.get_output(0), plain, factor, plain).get_output(0)
-
-    def truth(q: Array, k: Array, v: Array) -> Array:
-        scores = q.astype(np.float64) @ k.astype(np.float64).swapaxes(2, 3)
-        soft = np.exp(scores - scores.max(-1, keepdims=True))
-        mixed = (soft / soft.sum(-1, keepdims=True)) @ v
-        return mixed.transpose(0, 2, 1, 3).reshape(batch, rows, width) @ weights
+    def network(calls: Calls[T], values: Sequence[T]) -> T:
+        q, k, v = values
+        scores = calls.scores(q, k)
+        mixed = calls.transpose(calls.product(calls.softmax(scores), v), (0, 2, 1, 3))
+        return calls.product(calls.reshape(mixed, (batch, rows, width)), calls.constant(weights))
 
     shapes = (("q", (batch, heads, rows, size)), *((n, (batch, heads, keys, size)) for n in ("k", "v")))
-    return Case(f"attention_{batch}x{heads}x{rows}x{keys}x{size}", shapes, layers, truth)
+    return Case(f"attention_{batch}x{heads}x{rows}x{keys}x{size}", shapes, network)
 
 
 def perceptron(rows: int, width: int, inner: int) -> Case:
     """Two products with weights and a ReLU between them."""
     first, second = _weights(width, inner), _weights(inner, width)
 
-    def layers(network: trt.INetworkDefinition, tensors: Sequence[trt.ITensor]) -> trt.ITensor:
-        plain, (tensor,) = trt.MatrixOperation.NONE, tensors
-        for weights in (first, second):
-            factor = network.add_constant(weights.shape, weights).get_output(0)
-            tensor = network.add_matrix_multiply(tensor, plain, factor, plain).get_output(0)
-            if weights is first:
-                tensor = network.add_activation(tensor, trt.ActivationType.RELU).get_output(0)
-        return tensor
+    def network(calls: Calls[T], values: Sequence[T]) -> T:
+        hidden = calls.act(calls.product(values[0], calls.constant(first)), Act.RELU)
+        return calls.product(hidden, calls.constant(second))
 
-    def truth(x: Array) -> Array:
-        return np.maximum(x.astype(np.float64) @ first, 0) @ second
-
-    return Case(f"perceptron_{rows}x{width}x{inner}", (("x", (rows, width)),), layers, truth)
+    return Case(f"perceptron_{rows}x{width}x{inner}", (("x", (rows, width)),), network)
 
 
 def _weights(*shape: int) -> Array:

@@ -51,11 +51,11 @@ class Calls(Protocol[T]):
     def product(self, a: T, b: T) -> T:
         """(…, m, k) times (…, k, n); weights may have two axes only."""
 
-    def convolution(self, x: T, kernel: Weights, bias: Array | None, window: Window) -> T:
-        """Of (n, c, …), the kernel as (k, c / groups, …)."""
+    def scores(self, q: T, k: T) -> T:
+        """(…, m, k) times the transpose of (…, n, k)."""
 
-    def deconvolution(self, x: T, kernel: Weights, bias: Array | None, window: Window) -> T:
-        """Of (n, c, …), the kernel as (c, k / groups, …)."""
+    def convolution(self, x: T, kernel: Weights, bias: Array | None, window: Window) -> T:
+        """Of (n, c, …), the kernel as (k, c / groups, …), or (c, k / groups, …) for a deconvolution."""
 
     def pool(self, x: T, fold: Fold, window: Window) -> T:
         """Pooling of (n, c, …); means exclude the padding."""

@@ -84,8 +84,8 @@ def other_cases() -> Iterator[Case]:
         (1024, 512, 2, 2, 0, 16), (512, 256, 2, 2, 0, 32), (256, 128, 2, 2, 0, 64), (128, 64, 2, 2, 0, 128),
         (512, 256, 4, 2, 1, 16), (64, 3, 4, 2, 1, 64),
     ):  # fmt: skip
-        window = Window((kernel,) * 2, (stride,) * 2, (pad,) * 2)
-        yield _convolution("decoder", c_in, c_out, (edge, edge), window, transposed=True)
+        window = Window((kernel,) * 2, (stride,) * 2, (pad,) * 2, transposed=True)
+        yield _convolution("decoder", c_in, c_out, (edge, edge), window)
     yield from _pools()
     for rows, length in ((1024, 10), (12 * 128, 128), (12 * 197, 197), (512, 1000), (64, 4096), (16, 50000)):
         yield Case(f"softmax_{rows}x{length}", Group.OTHER, forms.Softmax(rows, length))
@@ -171,17 +171,18 @@ def _row(network: str, row: Row, batch: int = 1, tail: tuple[Tail, ...] = (BIAS,
 
 def _convolution(
     network: str, c_in: int, c_out: int, size: Shape, window: Window, batch: int = 1,
-    tail: tuple[Tail, ...] = (BIAS,), transposed: bool = False,
+    tail: tuple[Tail, ...] = (BIAS,),
 ) -> Case:  # fmt: skip
-    is_plain = len(size) == 2 and window.groups == 1 and not transposed
+    is_plain = len(size) == 2 and window.groups == 1 and not window.transposed
     group = Group.LARGE if is_plain and min(c_in, c_out) >= CHANNELS else Group.OTHER
     if set(size) == {1}:
         group = Group.SMALL  # a product of one row
     edges = name_of(size[:1] if len(set(size)) == 1 and len(size) < 3 else size)
-    kind = f"g{window.groups}" if window.groups > 1 else ""
-    stem = f"{'deconv' if transposed else 'conv'}_{network}_{f'{batch}x' if batch > 1 else ''}{c_in}x{edges}"
-    name = f"{stem}to{c_out}_k{window.kernel[0]}s{window.stride[-1]}{kind}"
-    form = Convolution(c_in, c_out, size, window, batch, transposed)
+    groups = f"g{window.groups}" if window.groups > 1 else ""
+    kind, images = "deconv" if window.transposed else "conv", f"{batch}x" if batch > 1 else ""
+    stem = f"{kind}_{network}_{images}{c_in}x{edges}to{c_out}"
+    name = f"{stem}_k{window.kernel[0]}s{window.stride[-1]}{groups}"
+    form = Convolution(c_in, c_out, size, window, batch)
     return Case(_named(name, tail), group, form, tail)
 
 

@@ -76,7 +76,7 @@ def _product(
 def _convolution(
     case: Case, form: forms.Convolution, calls: Calls[T], tensors: Mapping[str, T], numbers: Numbers
 ) -> T:
-    x, call = tensors["x"], calls.deconvolution if form.transposed else calls.convolution
+    x, call = tensors["x"], calls.convolution
     if case.dtype is Element.I8:
         return call(calls.dequantize(x, CODE), numbers.codes(form.kernel, CODE), None, form.window)
     kernel = numbers.weights(form.kernel, terms(form))

@@ -2,7 +2,7 @@
 
 >>> Product(8, 768, 3072).flops
 37748736
->>> window_size((56, 56), Window((3, 3), (2, 2), (1, 1)))
+>>> Window((3, 3), (2, 2), (1, 1)).sizes((56, 56))
 (28, 28)
 """
 
@@ -55,13 +55,22 @@ class Fold(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Kernel size, stride, padding of both sides of each axis, groups and dilation."""
+    """Kernel size, stride, padding of both sides of each axis, groups and dilation; transposed: of a
+    deconvolution."""
 
     kernel: Shape
     stride: Shape
     pad: Shape
     groups: int = 1
     dilation: int = 1
+    transposed: bool = False
+
+    def sizes(self, size: Shape) -> Shape:
+        """The number of positions along each axis, or the size of the result of a deconvolution."""
+        axes = [*zip(size, self.kernel, self.stride, self.pad, strict=True)]
+        if self.transposed:
+            return tuple((d - 1) * s + k - 2 * p for d, k, s, p in axes)
+        return tuple((d + 2 * p - self.dilation * (k - 1) - 1) // s + 1 for d, k, s, p in axes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,32 +96,30 @@ class Product:
 
 @dataclass(frozen=True, slots=True)
 class Convolution:
-    """Of (batch, c_in, *size) by a constant kernel; transposed: deconvolution."""
+    """Of (batch, c_in, *size) by a constant kernel."""
 
     c_in: int
     c_out: int
     size: Shape
     window: Window
     batch: int = 1
-    transposed: bool = False
 
     @property
     def flops(self) -> int:
         """Multiplications and additions; of deconvolution without the zeros between elements."""
-        places = self.size if self.transposed else self.result[2:]
+        places = self.size if self.window.transposed else self.result[2:]
         each = self.c_in * self.c_out // self.window.groups * math.prod(self.window.kernel)
         return 2 * self.batch * each * math.prod(places)
 
     @property
     def result(self) -> Shape:
         """The result's shape."""
-        size = (grown_size if self.transposed else window_size)(self.size, self.window)
-        return (self.batch, self.c_out, *size)
+        return (self.batch, self.c_out, *self.window.sizes(self.size))
 
     @property
     def kernel(self) -> Shape:
         """The kernel's shape: (c_out, c_in / groups, …), or (c_in, c_out / groups, …) when transposed."""
-        outer, inner = (self.c_in, self.c_out) if self.transposed else (self.c_out, self.c_in)
+        outer, inner = (self.c_in, self.c_out) if self.window.transposed else (self.c_out, self.c_in)
         return (outer, inner // self.window.groups, *self.window.kernel)
 
 
@@ -161,7 +168,7 @@ class Pool:
     @property
     def result(self) -> Shape:
         """The result's shape."""
-        return (self.batch, self.channels, *window_size(self.size, self.window))
+        return (self.batch, self.channels, *self.window.sizes(self.size))
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,22 +213,6 @@ class Case:
     open: Shape = ()
 
 
-def window_size(size: Shape, window: Window) -> Shape:
-    """The number of positions of a window along each axis."""
-    return tuple(
-        (d + 2 * p - window.dilation * (k - 1) - 1) // s + 1
-        for d, k, s, p in zip(size, window.kernel, window.stride, window.pad, strict=True)
-    )
-
-
-def grown_size(size: Shape, window: Window) -> Shape:
-    """The spatial size of the result of a deconvolution."""
-    return tuple(
-        (d - 1) * s + k - 2 * p
-        for d, k, s, p in zip(size, window.kernel, window.stride, window.pad, strict=True)
-    )
-
-
 def inputs(case: Case) -> dict[str, Tensor]:
     """The inputs of a case, by name."""
     shapes: dict[str, Shape]
@@ -255,7 +246,7 @@ def result(case: Case) -> Tensor:
 def traffic(case: Case) -> tuple[int, int]:
     """(bytes read, bytes written) at least: inputs and weights, the result."""
     read = sum(t.nbytes for t in inputs(case).values()) + _weights(case) * case.dtype.numpy.itemsize
-    if isinstance(case.form, Convolution) and not case.form.transposed:
+    if isinstance(case.form, Convolution) and not case.form.window.transposed:
         read -= _unread(case.form) * case.dtype.numpy.itemsize
     return read, result(case).nbytes
 

@@ -41,7 +41,7 @@ def add(network: trt.INetworkDefinition, task: Task, sizes: Sizes) -> dict[str, 
 def _has_tiles(case: Case) -> bool:
     """Whether Winograd can compute the case."""
     form = case.form
-    if not isinstance(form, Convolution) or form.transposed or case.dtype is Element.I8:
+    if not isinstance(form, Convolution) or form.window.transposed or case.dtype is Element.I8:
         return False
     window = form.window
     is_plain = (window.kernel, window.stride) == ((3, 3), (1, 1)) and window.groups == window.dilation == 1
@@ -74,27 +74,20 @@ class Layers:
         add, plain = self._layer("add_matrix_multiply"), trt.MatrixOperation.NONE
         return _output(add(a, plain, self._raised(b, len(a.shape)), plain))
 
+    def scores(self, q: trt.ITensor, k: trt.ITensor) -> trt.ITensor:
+        add, op = self._layer("add_matrix_multiply"), trt.MatrixOperation
+        return _output(add(q, op.NONE, k, op.TRANSPOSE))
+
     def _raised(self, x: trt.ITensor, rank: int) -> trt.ITensor:
         missing = rank - len(x.shape)
         return self.reshape(x, (1,) * missing + tuple(x.shape)) if missing else x
 
     def convolution(self, x: trt.ITensor, kernel: Weights, bias: Array | None, window: Window) -> trt.ITensor:
         """Codes are passed as float32 weights, which int8 tensors quantize again."""
-        array = kernel.numbers if isinstance(kernel, Codes) else kernel
-        return self._windowed("add_convolution_nd", x, array, array.shape[0], bias, window)
-
-    def deconvolution(
-        self, x: trt.ITensor, kernel: Weights, bias: Array | None, window: Window
-    ) -> trt.ITensor:
-        array = kernel.numbers if isinstance(kernel, Codes) else kernel
-        maps = array.shape[1] * window.groups
-        return self._windowed("add_deconvolution_nd", x, array, maps, bias, window)
-
-    def _windowed(
-        self, name: str, x: trt.ITensor, kernel: Array, maps: int, bias: Array | None, window: Window
-    ) -> trt.ITensor:
-        weights = [trt.Weights(np.ascontiguousarray(kernel))]
-        weights += [] if bias is None else [trt.Weights(bias)]
+        array = np.ascontiguousarray(kernel.numbers if isinstance(kernel, Codes) else kernel)
+        weights = [trt.Weights(array), *([] if bias is None else [trt.Weights(bias)])]
+        name = "add_deconvolution_nd" if window.transposed else "add_convolution_nd"
+        maps = array.shape[1] * window.groups if window.transposed else array.shape[0]
         layer = self._layer(name)(x, maps, window.kernel, *weights)
         layer.stride_nd, layer.padding_nd, layer.num_groups = window.stride, window.pad, window.groups
         if window.dilation != 1:

@@ -121,8 +121,11 @@ class Tape:
     def product(self, a: int, b: int) -> int:
         return self._step(torch.matmul, a, b)
 
+    def scores(self, q: int, k: int) -> int:
+        return self._step(lambda a, b: torch.matmul(a, b.mT), q, k)
+
     def convolution(self, x: int, kernel: Weights, bias: Array | None, window: Window) -> int:
-        function = CONVOLUTIONS[len(window.kernel)]
+        function = (TRANSPOSED if window.transposed else CONVOLUTIONS)[len(window.kernel)]
 
         def run(*operands: torch.Tensor) -> torch.Tensor:
             return function(
@@ -130,17 +133,6 @@ class Tape:
                 groups=window.groups,
             )  # fmt: skip
 
-        return self._windowed(run, x, kernel, bias)
-
-    def deconvolution(self, x: int, kernel: Weights, bias: Array | None, window: Window) -> int:
-        function = TRANSPOSED[len(window.kernel)]
-
-        def run(*operands: torch.Tensor) -> torch.Tensor:
-            return function(*operands, stride=window.stride, padding=window.pad, groups=window.groups)
-
-        return self._windowed(run, x, kernel, bias)
-
-    def _windowed(self, run: Function, x: int, kernel: Weights, bias: Array | None) -> int:
         weights = (self.constant(kernel),) + (() if bias is None else (self.constant(bias),))
         return self._step(run, x, *weights)
 

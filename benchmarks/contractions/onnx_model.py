@@ -95,14 +95,12 @@ class Nodes(Writer):
     def product(self, a: str, b: str) -> str:
         return self.node("MatMul", a, b)
 
+    def scores(self, q: str, k: str) -> str:
+        return self.product(q, self.transpose(k, (0, 1, 3, 2)))
+
     def convolution(self, x: str, kernel: Weights, bias: Array | None, window: Window) -> str:
-        return self._windowed("Conv", x, kernel, bias, window)
-
-    def deconvolution(self, x: str, kernel: Weights, bias: Array | None, window: Window) -> str:
-        return self._windowed("ConvTranspose", x, kernel, bias, window)
-
-    def _windowed(self, kind: str, x: str, kernel: Weights, bias: Array | None, window: Window) -> str:
         weights = [self.constant(kernel)] + ([] if bias is None else [self.constant(bias)])
+        kind = "ConvTranspose" if window.transposed else "Conv"
         return self.node(
             kind, x, *weights, kernel_shape=window.kernel, strides=window.stride, pads=window.pad * 2,
             group=window.groups, dilations=(window.dilation,) * len(window.kernel),
@@ -138,7 +136,7 @@ class Nodes(Writer):
         if form.mask is Mask.CAUSAL:
             later = np.triu(np.full((form.queries, form.keys), -np.inf, np.float32), 1)
             added = self.constant(np.tile(later, (form.shared, 1)))
-        scores = self.product(q, self.transpose(k, (0, 1, 3, 2)))
+        scores = self.scores(q, k)
         y = self.product(self.softmax(scores if added is None else self.add(scores, added)), v)
         return self.reshape(y, form.result) if form.shared > 1 else y
 

@@ -115,8 +115,8 @@ def _convolutions() -> Iterator[Opened]:
         ("conv_depthwise_k5s1", _convolution(96, 96, 5, groups=96), EDGES),
         ("conv_first_k7s2", _convolution(3, 64, 7, 2), (112, 160, 224)),
         ("conv_first_k3s2", _convolution(3, 32, 3, 2), (112, 160, 224)),
-        ("deconv_k2s2", replace(_convolution(128, 64, 2, 2), transposed=True), EDGES),
-        ("deconv_k4s2", replace(_convolution(64, 32, 4, 2), transposed=True), EDGES),
+        ("deconv_k2s2", _convolution(128, 64, 2, 2, transposed=True), EDGES),
+        ("deconv_k4s2", _convolution(64, 32, 4, 2, transposed=True), EDGES),
     ):
         batched = replace(form, size=(edges[1],) * 2)
         yield Opened(f"{name}_batch", tuple(replace(batched, batch=n) for n in BATCHES), (Tail.BIAS,))
@@ -130,8 +130,11 @@ def _convolutions() -> Iterator[Opened]:
         )
 
 
-def _convolution(c_in: int, c_out: int, kernel: int, stride: int = 1, groups: int = 1) -> Convolution:
-    window = forms.Window((kernel,) * 2, (stride,) * 2, ((kernel - 1) // 2,) * 2, groups)
+def _convolution(
+    c_in: int, c_out: int, kernel: int, stride: int = 1, groups: int = 1, transposed: bool = False
+) -> Convolution:
+    pad = ((kernel - 1) // 2,) * 2
+    window = forms.Window((kernel,) * 2, (stride,) * 2, pad, groups, transposed=transposed)
     return Convolution(c_in, c_out, (1, 1), window)
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from benchmarks.contractions.calls import Act, Codes, Weights
 from benchmarks.contractions.cases import ALL as CASES
 from benchmarks.contractions.describe import describe, values_of
-from benchmarks.contractions.forms import Case, Fold, Mask, Window, grown_size, inputs, result, window_size
+from benchmarks.contractions.forms import Case, Fold, Mask, Window, inputs, result
 from benchmarks.language import Language
 from benchmarks.layers import reference
 from benchmarks.steps import Shape
@@ -49,20 +49,25 @@ class Exact:
     def product(self, a: Doubles, b: Doubles) -> Doubles:
         return np.asarray(a @ b)
 
+    def scores(self, q: Doubles, k: Doubles) -> Doubles:
+        return np.asarray(q @ k.swapaxes(-1, -2))
+
     def convolution(self, x: Doubles, kernel: Weights, bias: Array | None, window: Window) -> Doubles:
-        weights, places = _doubles(kernel), window_size(x.shape[2:], window)
+        if window.transposed:
+            return self._spread(x, _doubles(kernel), bias, window)
+        weights, places = _doubles(kernel), window.sizes(x.shape[2:])
         x = _padded(x, window, 0.0)
         out = np.zeros((x.shape[0], weights.shape[0], *places))
         for tap, place in _places(window, places):
             out = out + _mixed(x[place], weights[tap], window.groups)
         return _biased(out, bias)
 
-    def deconvolution(self, x: Doubles, kernel: Weights, bias: Array | None, window: Window) -> Doubles:
+    def _spread(self, x: Doubles, weights: Doubles, bias: Array | None, window: Window) -> Doubles:
         """Each element adds its kernel to the result around its position."""
-        weights, groups = _doubles(kernel), window.groups
+        groups = window.groups
         weights = weights.reshape(groups, -1, *weights.shape[1:]).swapaxes(1, 2)
         weights = weights.reshape(-1, *weights.shape[2:])
-        size = grown_size(x.shape[2:], window)
+        size = window.sizes(x.shape[2:])
         whole = tuple(d + 2 * p for d, p in zip(size, window.pad, strict=True))
         out = np.zeros((x.shape[0], weights.shape[0], *whole))
         for tap, place in _places(window, x.shape[2:]):
@@ -72,7 +77,7 @@ class Exact:
 
     def pool(self, x: Doubles, fold: Fold, window: Window) -> Doubles:
         """The maximum, or the mean without padding."""
-        places = window_size(x.shape[2:], window)
+        places = window.sizes(x.shape[2:])
         largest = fold is Fold.MAX
         wide = _padded(x, window, -math.inf if largest else 0.0)
         each = [wide[place] for _, place in _places(window, places)]
@@ -101,7 +106,7 @@ class Exact:
         """All scores are in memory."""
         shared = q.shape[1] // k.shape[1]
         k, v = (np.repeat(a, shared, 1) for a in (k, v))
-        scores = q @ k.swapaxes(-1, -2)
+        scores = self.scores(q, k)
         if mask is Mask.CAUSAL:
             scores = np.where(np.tril(np.ones(scores.shape[-2:])) == 1, scores, -np.inf)
         return np.asarray(self.softmax(scores if added is None else scores + added) @ v)

@@ -28,7 +28,6 @@ from benchmarks.contractions.forms import (
     Tail,
     Whole,
     Window,
-    window_size,
 )
 from benchmarks.contractions.reference import LANGUAGE
 from benchmarks.machine import Machine
@@ -61,7 +60,7 @@ SMALL = [
     Case("codes2", Group.INT8, Convolution(4, 8, (5, 6), Window((3, 3), (1, 1), (1, 1))), (), Element.I8),
     Case("sound", Group.OTHER, Convolution(3, 4, (9,), Window((3,), (2,), (1,))), (Tail.RELU,)),
     Case("film", Group.OTHER, Convolution(2, 3, (3, 4, 5), Window((2, 3, 3), (1, 1, 1), (0, 1, 1)))),
-    Case("grow", Group.OTHER, Convolution(4, 6, (3, 4), Window((4, 4), (2, 2), (1, 1)), 1, True)),
+    Case("grow", Group.OTHER, Convolution(4, 6, (3, 4), Window((4, 4), (2, 2), (1, 1), transposed=True))),
     Case("max", Group.OTHER, Pool(Fold.MAX, 3, (5, 6), Window((3, 3), (2, 2), (1, 1)))),
     Case("mean", Group.OTHER, Pool(Fold.AVERAGE, 3, (5, 6), Window((3, 3), (2, 2), (1, 1)))),
     Case("rows", Group.OTHER, Softmax(3, 5)),
@@ -102,7 +101,7 @@ def test_work_and_traffic_of_forms():
     assert forms.traffic(conv) == (4 * (4 * 4 * 8 + 4 * 6 + 6), 4 * 6 * 16)  # every second row of x
     assert Attention(2, 4, 4, 8, Mask.CAUSAL).flops == 4 * 2 * 10 * 8
     assert forms.traffic(Case("", Group.SMALL, Product(2, 3, 4), (), Element.BF16)) == (2 * (6 + 12), 2 * 8)
-    assert Convolution(4, 6, (3, 3), Window((2, 2), (2, 2), (0, 0)), 1, True).result == (1, 6, 6, 6)
+    assert Convolution(4, 6, (3, 3), Window((2, 2), (2, 2), (0, 0), transposed=True)).result == (1, 6, 6, 6)
 
 
 def test_reference_of_convolution_is_cross_correlation():
@@ -116,13 +115,14 @@ def test_reference_of_convolution_is_cross_correlation():
 
 def test_reference_of_deconvolution_spreads_each_element():
     x, kernel = np.array([[[1.0, 10.0]]]), np.array([[[1.0, 2.0, 3.0]]])
-    assert EXACT.deconvolution(x, kernel, None, Window((3,), (2,), (0,))).tolist() == [[[1, 2, 13, 20, 30]]]
-    assert EXACT.deconvolution(x, kernel, None, Window((3,), (2,), (1,))).tolist() == [[[2, 13, 20]]]
+    window = Window((3,), (2,), (0,), transposed=True)
+    assert EXACT.convolution(x, kernel, None, window).tolist() == [[[1, 2, 13, 20, 30]]]
+    assert EXACT.convolution(x, kernel, None, replace(window, pad=(1,))).tolist() == [[[2, 13, 20]]]
 
 
 def test_reference_of_grouped_deconvolution_keeps_groups_apart():
     x, kernel = np.ones((1, 2, 1)), np.array([[[1.0], [2.0]], [[3.0], [4.0]]])
-    result = EXACT.deconvolution(x, kernel, None, Window((1,), (1,), (0,), groups=2))
+    result = EXACT.convolution(x, kernel, None, Window((1,), (1,), (0,), groups=2, transposed=True))
     assert result.reshape(-1).tolist() == [1, 2, 3, 4]
 
 
@@ -201,12 +201,12 @@ class Shapes:
         return (*a[:-1], b[-1])
 
     def convolution(self, x, kernel, bias, window):
-        out = (x[0], kernel.shape[0], *window_size(x[2:], window))
+        out = (x[0], kernel.shape[0], *window.sizes(x[2:]))
         self.flops += 2 * math.prod(out) * math.prod(kernel.shape[1:])
         return out
 
     def pool(self, x, fold, window):
-        return (*x[:2], *window_size(x[2:], window))
+        return (*x[:2], *window.sizes(x[2:]))
 
     def attention(self, q, k, v, mask, added):
         self.flops += 4 * math.prod(q) * k[2]

@@ -20,7 +20,7 @@ def test_a_network_is_one_kernel_with_stages_and_right_with_and_without(case):
 
 def test_entries_that_differ_from_the_reference_are_not_timed():
     case = perceptron(96, 16, 20)
-    wrong = replace(case, truth=lambda x: case.truth(x) + 1)
+    wrong = replace(case, network=lambda calls, values: case.network(calls, values) + 1)
     with built(case.request(2, APART)) as plan, pytest.raises(AssertionError, match="is off by"):
         bound(wrong, plan, case.feeds())
 

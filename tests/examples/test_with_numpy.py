@@ -72,13 +72,13 @@ def unet(net, size, w, x):
             x = x * sigmoid(x)
         return x
 
-    twice = Window((2, 2), (2, 2), (0, 0))
+    twice, grow = (Window((2, 2), (2, 2), (0, 0), transposed=t) for t in (False, True))
     stored = [block(x, "down0")]
     for level in range(1, len(size.levels)):
         stored.append(block(EXACT.pool(stored[-1], Fold.MAX, twice), f"down{level}"))
     x = stored.pop()
     for level in reversed(range(len(stored))):
-        x = EXACT.deconvolution(x, w[f"up{level}.grow.weight"], w[f"up{level}.grow.bias"], twice)
+        x = EXACT.convolution(x, w[f"up{level}.grow.weight"], w[f"up{level}.grow.bias"], grow)
         x = block(np.concatenate([stored[level], x], 1), f"up{level}")
     return convolved(x, w["last.weight"], bias=w["last.bias"])
 
