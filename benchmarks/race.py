@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeAlias, TypeVar
+
+import numpy as np
 
 from benchmarks.measure import Effort, Times, measure
 from benchmarks.peers import REASON, Cannot, Way
@@ -20,6 +22,36 @@ def reason_of(error: Exception) -> str:
     if isinstance(error, Cannot):
         return f"cannot: {error}"
     return f"failed: {type(error).__name__}: {str(error).splitlines()[:1]}"[:REASON]
+
+
+@dataclass(frozen=True, slots=True)
+class Distance:
+    """The error and the cosine of the worst output."""
+
+    error: float
+    cosine: float
+
+
+def distance(results: Sequence[Array], expected: Sequence[Array]) -> Distance:
+    """The distance of results from the expected ones. Other shapes, NaN and infinity have a cosine of -1.
+
+    >>> distance([np.array([2.0, 0.0])], [np.array([1.0, 0.0])])
+    Distance(error=1.0, cosine=1.0)
+    """
+    if [x.shape for x in results] != [y.shape for y in expected]:
+        return Distance(float("inf"), -1.0)
+    pairs = [
+        _pair(*(a.astype(np.float64).ravel() for a in both)) for both in zip(results, expected, strict=True)
+    ]
+    return Distance(max(p.error for p in pairs), min(p.cosine for p in pairs))
+
+
+def _pair(x: Array, y: Array) -> Distance:
+    if not np.isfinite(x).all():
+        return Distance(float("inf"), -1.0)
+    error = np.abs(x - y).max(initial=0.0) / max(np.abs(y).max(initial=0.0), 1e-300)
+    cosine = (x @ y) / max(np.sqrt((x @ x) * (y @ y)), 1e-300)
+    return Distance(float(error), float(cosine))
 
 
 @dataclass(slots=True)

@@ -19,11 +19,9 @@ WIDER = ".wide"
 LARGEST = (2 - 2.0**-7) * 2.0**127  # of bfloat16
 
 
-def in_bfloat16(model: onnx.ModelProto) -> onnx.ModelProto:
-    """A copy of the model in bfloat16."""
-    out = onnx.ModelProto()
-    out.CopyFrom(model)
-    graph, wide = out.graph, _wide(model.graph)
+def narrow_to_bfloat16(model: onnx.ModelProto) -> None:
+    """Change the model to bfloat16."""
+    graph, wide = model.graph, _wide(model.graph)
     _constants(graph, wide)
     nodes = [node for old in graph.node for node in _narrowed(old, wide)]
     del graph.node[:]
@@ -32,7 +30,6 @@ def in_bfloat16(model: onnx.ModelProto) -> onnx.ModelProto:
     for value in (*graph.input, *graph.output):
         kind = value.type.tensor_type
         kind.elem_type = TensorProto.BFLOAT16 if kind.elem_type == TensorProto.FLOAT else kind.elem_type
-    return out
 
 
 def _wide(graph: onnx.GraphProto) -> set[str]:

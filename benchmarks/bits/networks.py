@@ -11,33 +11,29 @@ import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import onnx
 import torch
-from onnxruntime.quantization import QuantFormat, QuantType, quantize_dynamic, quantize_static
+from onnxruntime.quantization import QuantFormat
 from torch import nn
 
 from benchmarks.bits.files import Facts, Files, Form
-from benchmarks.bits.narrow import in_bfloat16
+from benchmarks.bits.narrow import narrow_to_bfloat16
 from benchmarks.models import networks
 
 BATCHES = 2  # that ranges are learnt of
-
-
-def vit_small() -> networks.Network:
-    """With 22 million weights."""
-    return networks.Network(networks.ViT(384, 6), {"x": torch.randn(networks.PHOTO)})
+MODELS = networks.MODELS | {  # and one of 22 million weights
+    "vit_small": lambda: networks.Network(networks.ViT(384, 6), {"x": torch.randn(networks.PHOTO)})
+}
 
 
 def network_of(name: str) -> networks.Network:
     """A model with fixed weights. NAME_xN: with a batch of N images."""
     model, _, batch = name.partition("_x")
     torch.manual_seed(0)
-    network = vit_small() if model == vit_small.__name__ else networks.MODELS[model]()
-    network = replace(network, finish=None)  # how many boxes are kept is no matter of bits
+    network = replace(MODELS[model](), finish=None)  # how many boxes are kept is no matter of bits
     network.module.eval()
     _settle(network)
     if batch:
@@ -78,7 +74,9 @@ def export(folder: Path, name: str, forms: list[Form]) -> None:
     for form in forms:
         if not files.of(form).exists():
             try:
-                onnx.save(CHANGES[form](onnx.load(files.of(Form.F32)), files), files.of(form))
+                model = onnx.load(files.of(Form.F32))
+                CHANGES[form](model, files)
+                onnx.save(model, files.of(form))
             except Exception as error:  # a failing quantizer loses only the rows of its form
                 files.failed(form, f"{type(error).__name__}: {error}"[:200])
 
@@ -91,28 +89,11 @@ def _exact(network: networks.Network) -> list[np.ndarray]:
     return [x.numpy() for x in (y if isinstance(y, tuple) else (y,))]
 
 
-def _static(kind: QuantFormat, model: onnx.ModelProto, files: Files) -> onnx.ModelProto:
-    """The model with weights and activations in int8, with ranges from the batches."""
-
-    def change(path: str) -> None:
-        calls = networks.Calls(files.batches())
-        quantize_static(path, path, calls, kind, activation_type=QuantType.QUInt8, per_channel=True)
-
-    networks.changed(model, change)
-    return model
-
-
-def _dynamic(model: onnx.ModelProto, files: Files) -> onnx.ModelProto:
-    """The model with weights in int8 and activations that are quantized at run time."""
-    networks.changed(model, lambda path: quantize_dynamic(path, path, weight_type=QuantType.QInt8))
-    return model
-
-
-CHANGES: dict[Form, Callable[[onnx.ModelProto, Files], onnx.ModelProto]] = {
-    Form.BF16: lambda model, files: in_bfloat16(model),
-    Form.QDQ: partial(_static, QuantFormat.QDQ),
-    Form.QOPERATOR: partial(_static, QuantFormat.QOperator),
-    Form.DYNAMIC: _dynamic,
+CHANGES: dict[Form, Callable[[onnx.ModelProto, Files], None]] = {
+    Form.BF16: lambda model, files: narrow_to_bfloat16(model),
+    Form.QDQ: lambda model, files: networks.static_int8(model, files.batches(), QuantFormat.QDQ),
+    Form.QOPERATOR: lambda model, files: networks.static_int8(model, files.batches(), QuantFormat.QOperator),
+    Form.DYNAMIC: lambda model, files: networks.dynamic_int8(model),
 }
 
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import anyrt as trt
 from benchmarks.bits.files import Files, Form, Given
-from benchmarks.bits.rows import COMPILED, OPENVINO, ORT, Ask, Entry
+from benchmarks.bits.rows import COMPILED, OPENVINO, Ask, Entry
 from benchmarks.engines import empty, engine_of
-from benchmarks.models.programs import OURS, PROGRAMS, bound, called, openvino, ort
+from benchmarks.models.programs import OURS, PROGRAMS, bound, called
 from benchmarks.peers import Way
 
 FLAGS = {
@@ -64,22 +62,11 @@ def load(entry: Entry, files: Files, plan: Path, inputs: Given, threads: int) ->
     if entry.program == OURS:
         engine = engine_of(plan)
         return bound(engine, engine.create_execution_context(), inputs)
-    module, path = importlib.import_module(PROGRAMS[entry.program].module), files.of(entry.form)
-    return HOW[entry.program](module, entry, path, inputs, threads)
-
-
-def _compiled(module: Any, entry: Entry, path: Path, inputs: Given, threads: int) -> Way:  # Any: a module
-    """The module, compiled by torch.compile; with weights and inputs in bfloat16 if the entry allows that."""
-    name = path.name.partition(".")[0]
-    network = importlib.import_module("benchmarks.bits.networks").network_of(name).module
-    network = network.bfloat16() if entry.ask is Ask.BF16 else network
-    return called(module, network, inputs, threads, partial(module.compile, dynamic=False))
-
-
-HOW: dict[str, Callable[..., Way]] = {
-    ORT: lambda module, entry, *call: ort(module, *call),
-    OPENVINO: lambda module, entry, *call: openvino(
-        module, *call, precision="bf16" if entry.ask is Ask.BF16 else "f32"
-    ),
-    COMPILED: _compiled,
-}
+    program, is_narrow = PROGRAMS[entry.program], entry.ask is Ask.BF16
+    module = importlib.import_module(program.module)
+    if entry.program == COMPILED:  # with weights and inputs in bfloat16 if the entry allows that
+        network = importlib.import_module("benchmarks.bits.networks").network_of(files.model).module
+        network = network.bfloat16() if is_narrow else network
+        return called(module, network, inputs, threads, partial(module.compile, dynamic=False))
+    options = {"precision": "bf16"} if is_narrow and entry.program == OPENVINO else {}
+    return program.load(module, files.of(entry.form), inputs, threads, **options)

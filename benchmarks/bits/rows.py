@@ -32,6 +32,16 @@ class Ask(enum.Enum):
     DIRECT = "without Winograd"
 
 
+# The least cosine of right results, by the contents of the file and the program's option. Random weights of
+# int8 networks have no structure that codes could preserve: single outputs are wrong, not all of them.
+EXACT, ROUNDED, CODES = 0.99999, 0.99, 0.9
+LEAST = {
+    Form.F32: EXACT, Form.BF16: ROUNDED, Form.QDQ: CODES, Form.QOPERATOR: CODES, Form.DYNAMIC: CODES,
+    Form.I2: EXACT, Form.I4: EXACT, Form.I4_LEVEL4: 0.999, Form.I8: EXACT, Form.I8_LEVEL4: 0.999,
+}  # fmt: skip
+ALLOWED = {Ask.BF16: ROUNDED, Ask.FP16: 0.999, Ask.CALIBRATED: CODES}
+
+
 class Group(enum.Enum):
     """The tables."""
 
@@ -56,6 +66,11 @@ class Entry:
         """The name in tables, and the key of results."""
         form = "" if self.form is Form.F32 and self.ask is not Ask.NOTHING else self.form.value
         return " ".join(filter(None, (self.program, form, self.ask.value)))
+
+    @property
+    def least_cosine(self) -> float:
+        """The smallest cosine that its results may have."""
+        return min(LEAST[self.form], ALLOWED.get(self.ask, 1.0))
 
 
 class Figure(enum.Enum):

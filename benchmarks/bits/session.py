@@ -20,7 +20,6 @@ import anyrt as trt
 from benchmarks import limit
 from benchmarks.bits import products
 from benchmarks.bits.files import Files, Form, Given
-from benchmarks.bits.judge import Distance, distance, least_cosine
 from benchmarks.bits.programs import load, plan_of
 from benchmarks.bits.rows import Ask, Entry, Row
 from benchmarks.child import ROOT, Answer, call
@@ -32,7 +31,7 @@ from benchmarks.models.programs import OURS, bound
 from benchmarks.models.session import TRIES, flops_per_us
 from benchmarks.peers import Way, first_line
 from benchmarks.probe import Probe
-from benchmarks.race import Race
+from benchmarks.race import Distance, Race, distance
 from benchmarks.steps import Element
 from benchmarks.values import Array
 
@@ -217,7 +216,7 @@ def _right(entry: Entry, files: Files, results: Sequence[Array]) -> tuple[Distan
     """The distance of results, and a reason if it is too large for the entry."""
     far = distance(results, files.expected(entry.form))
     wrong = f"wrong: cosine {far.cosine:.4f}, error {far.error:.3g}"
-    return far, wrong if far.cosine < least_cosine(entry) else ""
+    return far, wrong if far.cosine < entry.least_cosine else ""
 
 
 def _limit(row: Row, files: Files, threads: int) -> Limit:

@@ -18,7 +18,13 @@ import numpy as np
 import onnx
 import torch
 from onnx import TensorProto, helper
-from onnxruntime import quantization
+from onnxruntime.quantization import (
+    CalibrationDataReader,
+    QuantFormat,
+    QuantType,
+    quantize_dynamic,
+    quantize_static,
+)
 from onnxruntime.quantization.shape_inference import quant_pre_process
 from torch import Tensor, nn
 from torch.nn import functional
@@ -71,14 +77,6 @@ def _inverted(act: type[nn.Module], gated: bool, sizes: tuple[tuple[int, ...], .
     return Network(nn.Sequential(*parts), {"x": torch.randn(PHOTO)})
 
 
-def mobilenet() -> Network:
-    return _inverted(nn.ReLU6, False, MOBILENET_V2)
-
-
-def efficientnet() -> Network:
-    return _inverted(nn.SiLU, True, EFFICIENTNET_B0)
-
-
 class ViT(nn.Module):
     """Patches of an image through a transformer."""
 
@@ -94,10 +92,6 @@ class ViT(nn.Module):
         x = self.cut(x).flatten(2).transpose(1, 2)
         x = torch.cat((self.begin.expand(x.shape[0], -1, -1), x), 1) + self.places
         return self.last(self.body(x)[:, 0])
-
-
-def vit() -> Network:
-    return Network(ViT(), {"x": torch.randn(PHOTO)})
 
 
 class Bert(nn.Module):
@@ -145,10 +139,6 @@ class UNet(nn.Module):
         return self.last(self.up[1](torch.cat((wide, a), 1)))
 
 
-def unet() -> Network:
-    return Network(UNet(), {"x": torch.randn(1, 4, 64, 64)})
-
-
 class Detector(nn.Module):
     """Boxes and class scores of three grids."""
 
@@ -191,10 +181,6 @@ def _suppressed(model: onnx.ModelProto) -> None:
     graph.output.append(helper.make_tensor_value_info("kept", TensorProto.INT64, ("found", 3)))
 
 
-def yolo() -> Network:
-    return Network(Detector(), {"x": torch.randn(1, 3, 320, 320)}, _suppressed)
-
-
 class Tagger(nn.Module):
     """Words to scores of tags."""
 
@@ -206,14 +192,6 @@ class Tagger(nn.Module):
 
     def forward(self, words: Tensor) -> Tensor:
         return functional.log_softmax(self.tags(self.cell(self.words(words))[0]), -1)
-
-
-def lstm() -> Network:
-    return Network(Tagger(nn.LSTM), {"words": torch.randint(0, 10000, (1, 64))})
-
-
-def gru() -> Network:
-    return Network(Tagger(nn.GRU), {"words": torch.randint(0, 10000, (1, 64))})
 
 
 class Llama(nn.Module):
@@ -322,10 +300,6 @@ class CRNN(nn.Module):
         return functional.log_softmax(self.letters(self.read(columns)[0]), 2)
 
 
-def crnn() -> Network:
-    return Network(CRNN(), {"image": torch.randn(1, 1, 32, 160)})
-
-
 class Sound(nn.Module):
     """Gated 1-D convolutions with growing dilation."""
 
@@ -348,43 +322,35 @@ class Sound(nn.Module):
         return self.last(torch.relu(x))
 
 
-def audio() -> Network:
-    return Network(Sound(), {"sound": torch.randn(1, 1, 16000)})
-
-
 def bert_int8() -> Network:
     """With int8 weights, and dynamically quantized activations."""
-
-    def finish(model: onnx.ModelProto) -> None:
-        changed(
-            model,
-            lambda path: quantization.quantize_dynamic(path, path, weight_type=quantization.QuantType.QInt8),
-        )
-
-    return replace(bert(), finish=finish, near=CODES)
+    return replace(bert(), finish=dynamic_int8, near=CODES)
 
 
 def resnet50_int8() -> Network:
     """With int8 convolutions."""
     network = resnet50()
-
-    def finish(model: onnx.ModelProto) -> None:
-        changed(
-            model,
-            lambda path: quantization.quantize_static(
-                path,
-                path,
-                Calls(calls_of(network)),
-                quantization.QuantFormat.QDQ,
-                activation_type=quantization.QuantType.QUInt8,
-                per_channel=True,
-            ),
-        )
-
-    return replace(network, finish=finish, near=CODES)
+    return replace(network, finish=lambda model: static_int8(model, calls_of(network)), near=CODES)
 
 
-class Calls(quantization.CalibrationDataReader):
+def dynamic_int8(model: onnx.ModelProto) -> None:
+    """Quantize weights to int8, and activations at run time."""
+    changed(model, lambda path: quantize_dynamic(path, path, weight_type=QuantType.QInt8))
+
+
+def static_int8(
+    model: onnx.ModelProto, calls: list[dict[str, Any]], form: QuantFormat = QuantFormat.QDQ
+) -> None:  # Any: arrays
+    """Quantize weights and activations to int8, with ranges from calls."""
+
+    def change(path: str) -> None:
+        kinds = {"activation_type": QuantType.QUInt8, "per_channel": True}
+        quantize_static(path, path, Calls(calls), form, **kinds)
+
+    changed(model, change)
+
+
+class Calls(CalibrationDataReader):
     """A calibration reader of calls."""
 
     def __init__(self, calls: list[dict[str, Any]]) -> None:
@@ -415,11 +381,21 @@ def changed(model: onnx.ModelProto, change: Callable[[str], object]) -> None:
 
 
 MODELS: dict[str, Callable[[], Network]] = {
-    f.__name__: f
-    for f in (
-        *(resnet50, mobilenet, efficientnet, vit, bert, unet, yolo, lstm, gru, whisper, llama, crnn, audio),
-        *(resnet50_int8, bert_int8),
-    )
+    "resnet50": resnet50,
+    "mobilenet": lambda: _inverted(nn.ReLU6, False, MOBILENET_V2),
+    "efficientnet": lambda: _inverted(nn.SiLU, True, EFFICIENTNET_B0),
+    "vit": lambda: Network(ViT(), {"x": torch.randn(PHOTO)}),
+    "bert": bert,
+    "unet": lambda: Network(UNet(), {"x": torch.randn(1, 4, 64, 64)}),
+    "yolo": lambda: Network(Detector(), {"x": torch.randn(1, 3, 320, 320)}, _suppressed),
+    "lstm": lambda: Network(Tagger(nn.LSTM), {"words": torch.randint(0, 10000, (1, 64))}),
+    "gru": lambda: Network(Tagger(nn.GRU), {"words": torch.randint(0, 10000, (1, 64))}),
+    "whisper": whisper,
+    "llama": llama,
+    "crnn": lambda: Network(CRNN(), {"image": torch.randn(1, 1, 32, 160)}),
+    "audio": lambda: Network(Sound(), {"sound": torch.randn(1, 1, 16000)}),
+    "resnet50_int8": resnet50_int8,
+    "bert_int8": bert_int8,
 }
 
 

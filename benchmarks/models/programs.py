@@ -26,7 +26,7 @@ class Program:
     name: str
     package: str
     module: str
-    load: Callable[[Any, Path, Given, int], Way]  # Any: the module
+    load: Callable[..., Way]  # (the module, the file, inputs, threads), OpenVINO's also with a precision
 
     def ready(self, path: Path, inputs: Given, threads: int) -> tuple[Way, ...]:
         """The loaded model."""

@@ -13,8 +13,6 @@ from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 
-import numpy as np
-
 import anyrt
 from benchmarks import limit
 from benchmarks.child import call
@@ -25,7 +23,7 @@ from benchmarks.models.kernels import KernelTime, kernels
 from benchmarks.models.programs import OURS, PROGRAMS, bound, engine_of
 from benchmarks.peers import Kept
 from benchmarks.probe import Probe
-from benchmarks.race import Judge, Race
+from benchmarks.race import Judge, Race, distance
 from benchmarks.steps import Element
 from benchmarks.values import Array, read_arrays
 
@@ -132,20 +130,10 @@ def _judge(near: float) -> Judge[float]:
     def judge(results: tuple[Array, ...]) -> tuple[float, str]:
         if not first:
             first.append([x.copy() for x in results])
-        error = _distance(results, first[0])
+        error = distance(results, first[0]).error
         return error, "" if error <= near else f"wrong: by {error:.3g}"
 
     return judge
-
-
-def _distance(results: Sequence[Array], expected: Sequence[Array]) -> float:
-    """The largest difference as a part of the largest magnitude of an output; infinite for other shapes."""
-    if [x.shape for x in results] != [y.shape for y in expected]:
-        return float("inf")
-    pairs = [
-        (x.astype(np.float64), y.astype(np.float64)) for x, y in zip(results, expected, strict=True) if x.size
-    ]
-    return max((float(np.abs(x - y).max() / max(np.abs(y).max(), 1e-30)) for x, y in pairs), default=0.0)
 
 
 @cache

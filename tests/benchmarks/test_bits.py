@@ -12,8 +12,7 @@ from benchmarks import limit
 from benchmarks.bits import products, report, session
 from benchmarks.bits.command import _together
 from benchmarks.bits.files import Files, Form
-from benchmarks.bits.judge import distance, least_cosine
-from benchmarks.bits.narrow import in_bfloat16
+from benchmarks.bits.narrow import narrow_to_bfloat16
 from benchmarks.bits.products import Product, streamed
 from benchmarks.bits.rows import ROWS, Ask, Entry, Figure, Goal, Group
 from benchmarks.bits.session import Built, Result, Timed
@@ -21,6 +20,7 @@ from benchmarks.child import call
 from benchmarks.machine import Machine
 from benchmarks.measure import once
 from benchmarks.peers import first_line
+from benchmarks.race import distance
 from benchmarks.record import parse
 
 MACHINE = Machine("a processor", 2, "L1", "avx2", "Linux", "Python", "0", {}, {})
@@ -93,7 +93,7 @@ def test_engines_of_products_give_what_float64_gives(saved, form):
     plan.write_bytes(session.plan_of(entry, saved, 1))
     ready = session.load(entry, saved, plan, saved.inputs(), 1)
     ready.run()
-    assert distance(ready.result(), saved.expected(form)).cosine >= least_cosine(entry)
+    assert distance(ready.result(), saved.expected(form)).cosine >= entry.least_cosine
 
 
 def test_onnx_runtime_reads_the_codes_as_we_do(saved):
@@ -141,9 +141,14 @@ def a_model(nodes, inits, shape=(2, 4)):
     )
 
 
+def narrow(model):
+    narrow_to_bfloat16(model)
+    return model
+
+
 def test_weights_inputs_outputs_and_casts_become_bfloat16():
     nodes = [("Cast", ["x"], ["a"], {"to": TensorProto.FLOAT}), ("Mul", ["a", "w"], ["y"], {})]
-    graph = in_bfloat16(a_model(nodes, {"w": np.full((4,), 1.5, np.float32)})).graph
+    graph = narrow(a_model(nodes, {"w": np.full((4,), 1.5, np.float32)})).graph
     assert graph.initializer[0].data_type == TensorProto.BFLOAT16
     assert numpy_helper.to_array(graph.initializer[0]).dtype == ml_dtypes.bfloat16
     assert graph.node[0].attribute[0].i == TensorProto.BFLOAT16
@@ -156,13 +161,13 @@ def test_angles_stay_float32_up_to_their_cosine():
         ("Cos", ["angle"], ["c"], {}),
         ("Mul", ["x", "c"], ["y"], {}),
     ]
-    model = in_bfloat16(a_model(nodes, {"p": np.full((4,), 255, np.float32), "f": np.ones(4, np.float32)}))
+    model = narrow(a_model(nodes, {"p": np.full((4,), 255, np.float32), "f": np.ones(4, np.float32)}))
     assert [x.data_type for x in model.graph.initializer] == [TensorProto.FLOAT] * 2
     assert [n.op_type for n in model.graph.node] == ["Mul", "Cos", "Cast", "Mul"]
 
 
 def test_numbers_that_bfloat16_would_make_infinite_stay_finite():
-    graph = in_bfloat16(a_model([("Max", ["x", "w"], ["y"], {})], {"w": np.float32(-3.4028235e38)})).graph
+    graph = narrow(a_model([("Max", ["x", "w"], ["y"], {})], {"w": np.float32(-3.4028235e38)})).graph
     assert np.isfinite(numpy_helper.to_array(graph.initializer[0]).astype(np.float32))
 
 
