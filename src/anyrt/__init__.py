@@ -114,7 +114,7 @@ _DTYPES = {
     "fp8e4m3fnuz": "FP8E4M3FNUZ",
     "fp8e5m2fnuz": "FP8E5M2FNUZ",
 }
-_ENUMS = ("core.enums", "core.plugin_enums")
+_ENUMS = ("core.enums", "core.enums_more")
 _MODULES = {"errors": "core.errors", "plugin": "plugin"}
 # Programs also import `tensorrt.tensorrt`, a module inside TensorRT's package: here both are the same module.
 tensorrt = sys.modules[f"{__name__}.tensorrt"] = sys.modules[__name__]

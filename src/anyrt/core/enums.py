@@ -1,6 +1,6 @@
-"""The enums of builder, network, parser, engine and runtime, numbered as in TensorRT 10.16 and 11.
+"""The enums of builder, network, engine and runtime, numbered as in TensorRT 10.16 plus the members of 11.
 
-`plugin_enums` has those of plug-ins.
+`enums_more` has those of plugins, the ONNX parser, attention and collectives.
 
 >>> DataType.HALF.itemsize, int(DataType.HALF), DataType(1)
 (2, 1, <DataType.HALF: 1>)
@@ -20,30 +20,6 @@ class ActivationType(TrtEnum):
     SCALED_TANH, THRESHOLDED_RELU, GELU_ERF, GELU_TANH = range(10, 14)
 
 
-class AllocatorFlag(TrtEnum):
-    """What an allocator promises for one block."""
-
-    RESIZABLE = 0
-
-
-class AttentionIOForm(TrtEnum):
-    """The layout of attention inputs and outputs."""
-
-    PADDED_BHND, PACKED_NHD = range(2)
-
-
-class AttentionNormalizationOp(TrtEnum):
-    """The normalization of attention scores."""
-
-    NONE, SOFTMAX = range(2)
-
-
-class BoundingBoxFormat(TrtEnum):
-    """The encoding of a box for non-maximum suppression."""
-
-    CORNER_PAIRS, CENTER_SIZES = range(2)
-
-
 class BuilderFlag(TrtEnum):
     """Switches of a builder configuration; EXCESS_PRECISION is AnyRT's own."""
 
@@ -59,24 +35,6 @@ class BuilderFlag(TrtEnum):
     def is_extension(self) -> bool:
         """Whether this flag exists only in AnyRT, not in TensorRT."""
         return self._value_ >= EXTENSIONS
-
-
-class CalibrationAlgoType(TrtEnum):
-    """The algorithm of an int8 calibrator."""
-
-    LEGACY_CALIBRATION, ENTROPY_CALIBRATION, ENTROPY_CALIBRATION_2, MINMAX_CALIBRATION = range(4)
-
-
-class CausalMaskKind(TrtEnum):
-    """Where the causal mask of attention is anchored."""
-
-    NONE, UPPER_LEFT, LOWER_RIGHT = range(3)
-
-
-class CollectiveOperation(TrtEnum):
-    """The operation of a collective layer."""
-
-    ALL_REDUCE, ALL_GATHER, BROADCAST, REDUCE, REDUCE_SCATTER, ALL_TO_ALL, GATHER, SCATTER = range(8)
 
 
 class CumulativeOperation(TrtEnum):
@@ -140,15 +98,6 @@ class EngineStat(TrtEnum):
     TOTAL_WEIGHTS_SIZE, STRIPPED_WEIGHTS_SIZE = range(2)
 
 
-class ErrorCode(TrtEnum):
-    """What the ONNX parser reports."""
-
-    SUCCESS, INTERNAL_ERROR, MEM_ALLOC_FAILED, MODEL_DESERIALIZE_FAILED, INVALID_VALUE = range(5)
-    INVALID_GRAPH, INVALID_NODE, UNSUPPORTED_GRAPH, UNSUPPORTED_NODE, UNSUPPORTED_NODE_ATTR = range(5, 10)
-    UNSUPPORTED_NODE_INPUT, UNSUPPORTED_NODE_DATATYPE, UNSUPPORTED_NODE_DYNAMIC = range(10, 13)
-    UNSUPPORTED_NODE_SHAPE, REFIT_FAILED = range(13, 15)
-
-
 class ErrorCodeTRT(TrtEnum):
     """The code of an error in an error recorder."""
 
@@ -193,12 +142,6 @@ class InterpolationMode(TrtEnum):
     NEAREST, LINEAR, CUBIC = range(3)
 
 
-class KVCacheMode(TrtEnum):
-    """How a key-value cache is written."""
-
-    LINEAR = 0
-
-
 class LayerInformationFormat(TrtEnum):
     """How the engine inspector prints."""
 
@@ -237,23 +180,10 @@ class MemoryPoolType(TrtEnum):
     TACTIC_SHARED_MEMORY = 5
 
 
-class MoEActType(TrtEnum):
-    """The activation inside a mixture of experts."""
-
-    NONE, SILU = range(2)
-
-
 class NetworkDefinitionCreationFlag(TrtEnum):
     """Switches of `create_network`, as bit positions."""
 
     EXPLICIT_BATCH, STRONGLY_TYPED, PREFER_JIT_PYTHON_PLUGINS, PREFER_AOT_PYTHON_PLUGINS = range(4)
-
-
-class OnnxParserFlag(TrtEnum):
-    """Switches of the ONNX parser."""
-
-    NATIVE_INSTANCENORM, ENABLE_UINT8_AND_ASYMMETRIC_QUANTIZATION_DLA, REPORT_CAPABILITY_DLA = range(3)
-    ENABLE_PLUGIN_OVERRIDE, ADJUST_FOR_DLA = range(3, 5)
 
 
 class PaddingMode(TrtEnum):
@@ -279,12 +209,6 @@ class ProfilingVerbosity(TrtEnum):
     """The level of detail of layer information."""
 
     LAYER_NAMES_ONLY, NONE, DETAILED = range(3)
-
-
-class QuantizationFlag(TrtEnum):
-    """Switches of quantisation."""
-
-    CALIBRATE_BEFORE_FUSION = 0
 
 
 class ReduceOperation(TrtEnum):
@@ -333,12 +257,6 @@ class ScatterMode(TrtEnum):
     """How a scatter layer reads its indices."""
 
     ELEMENT, ND = range(2)
-
-
-class SeekPosition(TrtEnum):
-    """The reference point of a stream position."""
-
-    SET, CUR, END = range(3)
 
 
 class SerializationFlag(TrtEnum):

@@ -23,7 +23,7 @@ from anyrt.api.plugins.serialization import serialize
 from anyrt.api.plugins.user_calls import call_function, call_method
 from anyrt.api.plugins.v3 import FORMATS, IPluginResourceContext, IPluginV3
 from anyrt.core.enums import DataType
-from anyrt.core.plugin_enums import PluginCapabilityType
+from anyrt.core.enums_more import PluginCapabilityType
 
 MOST_BYTES = 1 << 46
 

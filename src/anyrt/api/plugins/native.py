@@ -41,8 +41,8 @@ from anyrt.api.plugins.v3 import (
     IPluginV3OneRuntime,
 )
 from anyrt.core.enums import DataType, TensorFormat
+from anyrt.core.enums_more import DimensionOperation, PluginCapabilityType, PluginFieldType, TensorRTPhase
 from anyrt.core.errors import PluginError
-from anyrt.core.plugin_enums import DimensionOperation, PluginCapabilityType, PluginFieldType, TensorRTPhase
 
 MOST_KINDS: Final = 1 << 12  # in one library; a larger count is an error
 MOST_BYTES: Final = 1 << 31  # that one plug-in writes into a plan

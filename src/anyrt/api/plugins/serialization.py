@@ -1,6 +1,6 @@
 """Serialized fields in plans: a list of names, types and lengths, then the bytes of all fields.
 
->>> from anyrt.core.plugin_enums import PluginFieldType
+>>> from anyrt.core.enums_more import PluginFieldType
 >>> a = PluginField("a", np.array([1, 2], np.int32), PluginFieldType.INT32)
 >>> deserialize(serialize([a]), "plan")[0].data.tolist()
 [1, 2]
@@ -14,8 +14,8 @@ from typing import Final
 import numpy as np
 
 from anyrt.api.plugins.field import PluginField, PluginFieldCollection, PluginFieldCollection_
+from anyrt.core.enums_more import PluginFieldType
 from anyrt.core.errors import PlanError
-from anyrt.core.plugin_enums import PluginFieldType
 from anyrt.plan.json import Json, Reader, dump, load
 
 MOST: Final = 1 << 24  # bytes of the list

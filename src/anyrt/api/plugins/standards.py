@@ -39,8 +39,8 @@ from anyrt.api.plugins.v3 import (
     IPluginV3OneCore,
     IPluginV3OneRuntime,
 )
+from anyrt.core.enums_more import PluginCapabilityType, PluginFieldType, TensorRTPhase
 from anyrt.core.errors import PluginError
-from anyrt.core.plugin_enums import PluginCapabilityType, PluginFieldType, TensorRTPhase
 from anyrt.ir.graph import Value
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from anyrt.api.plugins.exprs import DimsExprs, IExprBuilder, ISymExprs, KernelLa
 from anyrt.api.plugins.field import PluginFieldCollection
 from anyrt.api.plugins.typed import TypedAttribute
 from anyrt.core.enums import DataType
-from anyrt.core.plugin_enums import PluginCapabilityType
+from anyrt.core.enums_more import PluginCapabilityType
 
 FORMATS: Final = 100  # the default maximum of format combinations that the builder tries
 

@@ -10,9 +10,9 @@ from anyrt.api.plugins.functions.kernel import MARK, Kernel
 from anyrt.api.plugins.functions.quick import Definition, Quick
 from anyrt.api.plugins.functions.signature import element, is_array
 from anyrt.api.plugins.v3 import IPluginV3
+from anyrt.core.enums_more import PluginFieldType, TensorRTPhase
+from anyrt.core.enums_more import QuickPluginCreationRequest as Request
 from anyrt.core.errors import ArgumentError
-from anyrt.core.plugin_enums import PluginFieldType, TensorRTPhase
-from anyrt.core.plugin_enums import QuickPluginCreationRequest as Request
 
 
 class QuickCreator(IPluginCreatorV3Quick):

@@ -33,8 +33,8 @@ from anyrt.api.plugins.functions.signature import (
 )
 from anyrt.api.plugins.registry import the_registry
 from anyrt.api.plugins.v3 import IPluginV3
+from anyrt.core.enums_more import QuickPluginCreationRequest, TensorRTPhase
 from anyrt.core.errors import ArgumentError
-from anyrt.core.plugin_enums import QuickPluginCreationRequest, TensorRTPhase
 
 F = TypeVar("F", bound=Callable[..., object])
 PlannedPlugin: TypeAlias = tuple[list[ITensor], list[ITensor], IPluginV3]

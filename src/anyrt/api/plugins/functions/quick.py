@@ -27,8 +27,8 @@ from anyrt.api.plugins.v3 import (
     IPluginV3QuickRuntime,
 )
 from anyrt.core.enums import DataType, TensorFormat
+from anyrt.core.enums_more import PluginCapabilityType
 from anyrt.core.errors import PluginError
-from anyrt.core.plugin_enums import PluginCapabilityType
 
 Descs = list[PluginTensorDesc]
 

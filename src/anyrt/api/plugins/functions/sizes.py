@@ -17,8 +17,8 @@ from anyrt.api.edge.quiet import Refused, WrongValue, integer
 from anyrt.api.plugins.exprs import DIVISIONS, OPERATIONS, IDimensionExpr, IExprBuilder, ISymExpr, dim_of
 from anyrt.core.dims import Dim
 from anyrt.core.dimtext import print_dim
+from anyrt.core.enums_more import DimensionOperation, PluginArgDataType, PluginArgType
 from anyrt.core.errors import ArgumentError
-from anyrt.core.plugin_enums import DimensionOperation, PluginArgDataType, PluginArgType
 
 if TYPE_CHECKING:
     from anyrt.api.plugins.functions.desc import SizeTensorDesc

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 
 from anyrt.api.plugins.field import PluginField, buffer_of
+from anyrt.core.enums_more import PluginFieldType
 from anyrt.core.errors import ArgumentError, PluginError
-from anyrt.core.plugin_enums import PluginFieldType
 from anyrt.ops._record import Array
 
 if TYPE_CHECKING:
