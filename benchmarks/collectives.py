@@ -29,7 +29,7 @@ CODE = """
 import json, sys, time
 import numpy as np
 from anyrt.core.enums import ReduceOperation
-from anyrt.core.enums_more import CollectiveOperation
+from anyrt.core.enums import CollectiveOperation
 from anyrt.runtime.collective import Exchange, Exchanger
 from anyrt.runtime.ranks import SharedRanks
 name, rank, turns, *sizes = sys.argv[1:]

@@ -114,7 +114,6 @@ _DTYPES = {
     "fp8e4m3fnuz": "FP8E4M3FNUZ",
     "fp8e5m2fnuz": "FP8E5M2FNUZ",
 }
-_ENUMS = ("core.enums", "core.enums_more")
 _MODULES = {"errors": "core.errors", "plugin": "plugin"}
 # Programs also import `tensorrt.tensorrt`, a module inside TensorRT's package: here both are the same module.
 tensorrt = sys.modules[f"{__name__}.tensorrt"] = sys.modules[__name__]
@@ -137,22 +136,20 @@ def _find(name: str) -> object:
         return import_module(f"anyrt.{_MODULES[name]}")
     if name == "__all__":
         return [n for n in __dir__() if not n.startswith("_")]
-    for module in _ENUMS:
-        if name in _enum_names(module):
-            return getattr(import_module(f"anyrt.{module}"), name)
+    if name in _enum_names():
+        return getattr(import_module("anyrt.core.enums"), name)
     return import_module("anyrt.api.derived.layers").class_named(name)
 
 
-def _enum_names(module: str) -> list[str]:
-    """The enums of a module; `Severity` is a name of ILogger only."""
+def _enum_names() -> list[str]:
+    """The names of enums; `Severity` is a name of ILogger only."""
     base = import_module("anyrt.core.trt_enum").TrtEnum
-    members = vars(import_module(f"anyrt.{module}")).items()
+    members = vars(import_module("anyrt.core.enums")).items()
     enums = [n for n, x in members if isinstance(x, type) and issubclass(x, base) and x is not base]
     return [n for n in enums if n != "Severity"]
 
 
 def __dir__() -> list[str]:
-    enums = [n for module in _ENUMS for n in _enum_names(module)]
     layers = import_module("anyrt.api.derived.layers").layer_class_names()
     own = ("__version__", "__anyrt_version__", "tensorrt", *_MODULES)
-    return sorted({*own, *_MODULE_OF, *_DTYPES, *enums, *layers})
+    return sorted({*own, *_MODULE_OF, *_DTYPES, *_enum_names(), *layers})

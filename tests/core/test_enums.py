@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 
-from anyrt.core import enums, enums_more
+from anyrt.core import enums
 from anyrt.core.enums import BuilderFlag, DataType, LayerType, Severity, TensorIOMode
 from anyrt.core.trt_enum import TrtEnum
 
@@ -80,10 +80,10 @@ def test_itemsize_is_in_bytes_and_half_for_packed_types():
         (enums.ScaleMode.ELEMENTWISE, 2),
         (enums.TensorFormat.DHWC, 12),
         (enums.UnaryOperation.ISNAN, 24),
-        (enums_more.ErrorCode.REFIT_FAILED, 14),
-        (enums_more.OnnxParserFlag.ADJUST_FOR_DLA, 4),
-        (enums_more.PluginCreatorVersion.V1_PYTHON, 64),
-        (enums_more.PluginFieldType.FP4, 13),
+        (enums.ErrorCode.REFIT_FAILED, 14),
+        (enums.OnnxParserFlag.ADJUST_FOR_DLA, 4),
+        (enums.PluginCreatorVersion.V1_PYTHON, 64),
+        (enums.PluginFieldType.FP4, 13),
     ],
 )
 def test_last_and_notable_members_have_their_published_numbers(member: TrtEnum, number: int):
@@ -91,7 +91,7 @@ def test_last_and_notable_members_have_their_published_numbers(member: TrtEnum, 
 
 
 def test_values_of_each_enum_start_at_zero_and_leave_no_gap():
-    every = [x for module in (enums, enums_more) for x in vars(module).values() if isinstance(x, type)]
+    every = [x for x in vars(enums).values() if isinstance(x, type)]
     results = [x for x in every if issubclass(x, TrtEnum) and x is not TrtEnum]
     theirs = {c: [int(x) for x in c if not getattr(x, "is_extension", False)] for c in results}
     gaps = {c.__name__ for c, numbers in theirs.items() if numbers != list(range(len(numbers)))}

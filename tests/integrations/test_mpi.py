@@ -16,7 +16,7 @@ pytestmark = pytest.mark.programs
 HEAD = """
 import numpy as np, sys, time, os
 from anyrt.core.enums import ReduceOperation as R
-from anyrt.core.enums_more import CollectiveOperation as C
+from anyrt.core.enums import CollectiveOperation as C
 from anyrt.integrations.mpi import MpiRanks
 from anyrt.runtime.collective import Exchange, exchange
 ranks = MpiRanks(seconds=5.0, chunk=256)

@@ -6,8 +6,7 @@ import pytest
 
 from anyrt.compiler.trial import constant_offsets
 from anyrt.core.dims import Sym
-from anyrt.core.enums import DataType, LayerType
-from anyrt.core.enums_more import AttentionNormalizationOp, CausalMaskKind
+from anyrt.core.enums import AttentionNormalizationOp, CausalMaskKind, DataType, LayerType
 from anyrt.core.machine import REFERENCE
 from anyrt.ir.graph import Graph, Symbol
 from anyrt.ops import OPS

@@ -17,7 +17,7 @@ from anyrt.backends.cpu.device import CpuDevice
 from anyrt.backends.cpu.image import flatten
 from anyrt.backends.cpu.processors import host
 from anyrt.codegen.llvm import compile_text
-from anyrt.core.enums_more import DimensionOperation
+from anyrt.core.enums import DimensionOperation
 from anyrt.core.errors import PluginError
 from anyrt.plan.program import Compiled, Program
 from tests.messages import diagnostic

@@ -12,8 +12,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from anyrt.core.enums import CollectiveOperation as C
 from anyrt.core.enums import ReduceOperation as R
-from anyrt.core.enums_more import CollectiveOperation as C
 from anyrt.runtime.collective import Exchange
 
 CODE = """
@@ -130,7 +130,7 @@ def test_half_sums_are_rounded_once():
 OUT = """
 import numpy as np
 from anyrt.core.enums import ReduceOperation as R
-from anyrt.core.enums_more import CollectiveOperation as C
+from anyrt.core.enums import CollectiveOperation as C
 from anyrt.runtime.collective import Exchange, Exchanger
 total = Exchanger(ranks, Exchange(C.ALL_REDUCE, R.SUM))
 x, out, other = np.arange(200.0), np.empty(200), np.empty((200,))

@@ -14,7 +14,7 @@ import numpy as np
 from onnx import helper, numpy_helper, parser
 import anyrt
 from anyrt.core.enums import ReduceOperation
-from anyrt.core.enums_more import CollectiveOperation
+from anyrt.core.enums import CollectiveOperation
 from anyrt.runtime.collective import Exchange, exchange
 from anyrt.runtime.ranks import SharedRanks
 name, rank, size, text, weights, x = pickle.load(sys.stdin.buffer)

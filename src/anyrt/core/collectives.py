@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from anyrt.core.dims import Dim, floordiv, mul
-from anyrt.core.enums_more import CollectiveOperation
+from anyrt.core.enums import CollectiveOperation
 
 C = CollectiveOperation
 REDUCING: Final = frozenset({C.ALL_REDUCE, C.REDUCE, C.REDUCE_SCATTER})

@@ -1,9 +1,9 @@
-"""The enums of builder, network, engine and runtime, numbered as in TensorRT 10.16 plus the members of 11.
-
-`enums_more` has those of plugins, the ONNX parser, attention and collectives.
+"""TensorRT's enums, numbered as in TensorRT 10.16 plus the members of 11.
 
 >>> DataType.HALF.itemsize, int(DataType.HALF), DataType(1)
 (2, 1, <DataType.HALF: 1>)
+>>> int(PluginFieldType.FLOAT32)
+1
 """
 
 from __future__ import annotations
@@ -13,11 +13,41 @@ from anyrt.core.trt_enum import TrtEnum
 EXTENSIONS = 128  # the first number of a member that TensorRT has not
 
 
+class APILanguage(TrtEnum):
+    """The implementation language of a plugin."""
+
+    CPP, PYTHON = range(2)
+
+
 class ActivationType(TrtEnum):
     """The function of an activation layer."""
 
     RELU, SIGMOID, TANH, LEAKY_RELU, ELU, SELU, SOFTSIGN, SOFTPLUS, CLIP, HARD_SIGMOID = range(10)
     SCALED_TANH, THRESHOLDED_RELU, GELU_ERF, GELU_TANH = range(10, 14)
+
+
+class AllocatorFlag(TrtEnum):
+    """What an allocator promises for one block."""
+
+    RESIZABLE = 0
+
+
+class AttentionIOForm(TrtEnum):
+    """The layout of attention inputs and outputs."""
+
+    PADDED_BHND, PACKED_NHD = range(2)
+
+
+class AttentionNormalizationOp(TrtEnum):
+    """The normalization of attention scores."""
+
+    NONE, SOFTMAX = range(2)
+
+
+class BoundingBoxFormat(TrtEnum):
+    """The encoding of a box for non-maximum suppression."""
+
+    CORNER_PAIRS, CENTER_SIZES = range(2)
 
 
 class BuilderFlag(TrtEnum):
@@ -35,6 +65,24 @@ class BuilderFlag(TrtEnum):
     def is_extension(self) -> bool:
         """Whether this flag exists only in AnyRT, not in TensorRT."""
         return self._value_ >= EXTENSIONS
+
+
+class CalibrationAlgoType(TrtEnum):
+    """The algorithm of an int8 calibrator."""
+
+    LEGACY_CALIBRATION, ENTROPY_CALIBRATION, ENTROPY_CALIBRATION_2, MINMAX_CALIBRATION = range(4)
+
+
+class CausalMaskKind(TrtEnum):
+    """Where the causal mask of attention is anchored."""
+
+    NONE, UPPER_LEFT, LOWER_RIGHT = range(3)
+
+
+class CollectiveOperation(TrtEnum):
+    """The operation of a collective layer."""
+
+    ALL_REDUCE, ALL_GATHER, BROADCAST, REDUCE, REDUCE_SCATTER, ALL_TO_ALL, GATHER, SCATTER = range(8)
 
 
 class CumulativeOperation(TrtEnum):
@@ -74,6 +122,12 @@ class DeviceType(TrtEnum):
     GPU, DLA = range(2)
 
 
+class DimensionOperation(TrtEnum):
+    """Arithmetic on symbolic dimensions in a plugin."""
+
+    SUM, PROD, MAX, MIN, SUB, EQUAL, LESS, FLOOR_DIV, CEIL_DIV = range(9)
+
+
 class ElementWiseOperation(TrtEnum):
     """The function of an element-wise layer; those from 128 on are AnyRT's own."""
 
@@ -96,6 +150,15 @@ class EngineStat(TrtEnum):
     """A statistic of an engine."""
 
     TOTAL_WEIGHTS_SIZE, STRIPPED_WEIGHTS_SIZE = range(2)
+
+
+class ErrorCode(TrtEnum):
+    """What the ONNX parser reports."""
+
+    SUCCESS, INTERNAL_ERROR, MEM_ALLOC_FAILED, MODEL_DESERIALIZE_FAILED, INVALID_VALUE = range(5)
+    INVALID_GRAPH, INVALID_NODE, UNSUPPORTED_GRAPH, UNSUPPORTED_NODE, UNSUPPORTED_NODE_ATTR = range(5, 10)
+    UNSUPPORTED_NODE_INPUT, UNSUPPORTED_NODE_DATATYPE, UNSUPPORTED_NODE_DYNAMIC = range(10, 13)
+    UNSUPPORTED_NODE_SHAPE, REFIT_FAILED = range(13, 15)
 
 
 class ErrorCodeTRT(TrtEnum):
@@ -142,6 +205,12 @@ class InterpolationMode(TrtEnum):
     NEAREST, LINEAR, CUBIC = range(3)
 
 
+class KVCacheMode(TrtEnum):
+    """How a key-value cache is written."""
+
+    LINEAR = 0
+
+
 class LayerInformationFormat(TrtEnum):
     """How the engine inspector prints."""
 
@@ -180,16 +249,61 @@ class MemoryPoolType(TrtEnum):
     TACTIC_SHARED_MEMORY = 5
 
 
+class MoEActType(TrtEnum):
+    """The activation inside a mixture of experts."""
+
+    NONE, SILU = range(2)
+
+
 class NetworkDefinitionCreationFlag(TrtEnum):
     """Switches of `create_network`, as bit positions."""
 
     EXPLICIT_BATCH, STRONGLY_TYPED, PREFER_JIT_PYTHON_PLUGINS, PREFER_AOT_PYTHON_PLUGINS = range(4)
 
 
+class OnnxParserFlag(TrtEnum):
+    """Switches of the ONNX parser."""
+
+    NATIVE_INSTANCENORM, ENABLE_UINT8_AND_ASYMMETRIC_QUANTIZATION_DLA, REPORT_CAPABILITY_DLA = range(3)
+    ENABLE_PLUGIN_OVERRIDE, ADJUST_FOR_DLA = range(3, 5)
+
+
 class PaddingMode(TrtEnum):
     """How convolution and pooling choose padding."""
 
     EXPLICIT_ROUND_DOWN, EXPLICIT_ROUND_UP, SAME_UPPER, SAME_LOWER = range(4)
+
+
+class PluginArgDataType(TrtEnum):
+    """The type of a scalar argument of an ahead-of-time plugin."""
+
+    INT8, INT16, INT32 = range(3)
+
+
+class PluginArgType(TrtEnum):
+    """The kind of an argument of an ahead-of-time plugin."""
+
+    INT = 0
+
+
+class PluginCapabilityType(TrtEnum):
+    """The interface of a plugin that is requested."""
+
+    CORE, BUILD, RUNTIME = range(3)
+
+
+class PluginCreatorVersion(TrtEnum):
+    """The version of a plugin creator."""
+
+    V1 = 0
+    V1_PYTHON = 64
+
+
+class PluginFieldType(TrtEnum):
+    """The type of a field passed to a plugin creator."""
+
+    FLOAT16, FLOAT32, FLOAT64, INT8, INT16, INT32, CHAR, DIMS, UNKNOWN, BF16, INT64, FP8, INT4 = range(13)
+    FP4 = 13
 
 
 class PoolingType(TrtEnum):
@@ -209,6 +323,18 @@ class ProfilingVerbosity(TrtEnum):
     """The level of detail of layer information."""
 
     LAYER_NAMES_ONLY, NONE, DETAILED = range(3)
+
+
+class QuantizationFlag(TrtEnum):
+    """Switches of quantisation."""
+
+    CALIBRATE_BEFORE_FUSION = 0
+
+
+class QuickPluginCreationRequest(TrtEnum):
+    """The requested form of a decorator plugin."""
+
+    UNKNOWN, PREFER_JIT, PREFER_AOT, STRICT_JIT, STRICT_AOT = range(5)
 
 
 class ReduceOperation(TrtEnum):
@@ -259,6 +385,12 @@ class ScatterMode(TrtEnum):
     ELEMENT, ND = range(2)
 
 
+class SeekPosition(TrtEnum):
+    """The reference point of a stream position."""
+
+    SET, CUR, END = range(3)
+
+
 class SerializationFlag(TrtEnum):
     """Switches of engine serialisation."""
 
@@ -294,6 +426,12 @@ class TensorLocation(TrtEnum):
     """Where the memory of a tensor lies."""
 
     DEVICE, HOST = range(2)
+
+
+class TensorRTPhase(TrtEnum):
+    """Whether a plugin is being built or run."""
+
+    BUILD, RUNTIME = range(2)
 
 
 class TilingOptimizationLevel(TrtEnum):

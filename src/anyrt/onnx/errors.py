@@ -9,7 +9,7 @@ from __future__ import annotations
 from anyrt.api.edge.fold import fold
 from anyrt.api.edge.oneline import one_line
 from anyrt.core.codes import Kind
-from anyrt.core.enums_more import ErrorCode
+from anyrt.core.enums import ErrorCode
 from anyrt.core.errors import AnyrtError
 from anyrt.onnx.graph import Failure
 

@@ -29,8 +29,7 @@ from anyrt.api.model.state import state_of
 from anyrt.api.model.tensor import ITensor
 from anyrt.api.model.weights import Weights
 from anyrt.core.dtype import storage_bytes
-from anyrt.core.enums import Severity
-from anyrt.core.enums_more import OnnxParserFlag
+from anyrt.core.enums import OnnxParserFlag, Severity
 from anyrt.core.errors import AnyrtError, ArgumentError, GraphError, ResourceError
 from anyrt.onnx import importers
 from anyrt.onnx.describe import describe

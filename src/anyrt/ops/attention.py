@@ -15,8 +15,7 @@ import numpy as np
 
 from anyrt.core.dims import Dim, add, mod
 from anyrt.core.dtype import numpy_dtype, short_name
-from anyrt.core.enums import DataType, LayerType
-from anyrt.core.enums_more import AttentionIOForm, AttentionNormalizationOp, CausalMaskKind
+from anyrt.core.enums import AttentionIOForm, AttentionNormalizationOp, CausalMaskKind, DataType, LayerType
 from anyrt.core.errors import ArgumentError, DTypeError, GraphError
 from anyrt.core.requirement import Relation
 from anyrt.ir.graph import Value, apply

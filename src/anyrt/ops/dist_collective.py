@@ -8,8 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from anyrt.core.collectives import CUT, JOINED, REDUCING, ROOTED
-from anyrt.core.enums import DataType, LayerType, ReduceOperation
-from anyrt.core.enums_more import CollectiveOperation
+from anyrt.core.enums import CollectiveOperation, DataType, LayerType, ReduceOperation
 from anyrt.core.errors import ArgumentError, ShapeError
 from anyrt.ir.graph import Value, apply
 from anyrt.ops._record import Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr

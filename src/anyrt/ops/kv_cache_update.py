@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from anyrt.core.dims import Dim, add
-from anyrt.core.enums import DataType, LayerType
-from anyrt.core.enums_more import AttentionIOForm, KVCacheMode
+from anyrt.core.enums import AttentionIOForm, DataType, KVCacheMode, LayerType
 from anyrt.core.errors import ArgumentError, GraphError, ShapeError
 from anyrt.core.requirement import FINE, Assertion, Relation
 from anyrt.ir.graph import Value, apply

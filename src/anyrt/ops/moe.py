@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from anyrt.core.dims import Dim, add, floordiv, maximum, minimum, mul
 from anyrt.core.dtype import numpy_dtype, short_name
-from anyrt.core.enums import DataType, LayerType
-from anyrt.core.enums_more import MoEActType
+from anyrt.core.enums import DataType, LayerType, MoEActType
 from anyrt.core.errors import DTypeError, GraphError, NotSupportedError
 from anyrt.core.requirement import Relation
 from anyrt.ir.graph import Value, apply

@@ -12,8 +12,7 @@ from typing import Final
 import numpy as np
 
 from anyrt.core.dims import Dim, minimum, mul, product
-from anyrt.core.enums import DataType, LayerType
-from anyrt.core.enums_more import BoundingBoxFormat
+from anyrt.core.enums import BoundingBoxFormat, DataType, LayerType
 from anyrt.core.errors import ArgumentError, DTypeError
 from anyrt.ir.graph import Value, apply
 from anyrt.ir.symbolic import known

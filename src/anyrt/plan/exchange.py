@@ -13,8 +13,7 @@ from typing import Final, TypeVar
 
 from anyrt.core.dimlimits import MAX_AXES
 from anyrt.core.dtype import short_name
-from anyrt.core.enums import DataType, ReduceOperation
-from anyrt.core.enums_more import CollectiveOperation
+from anyrt.core.enums import CollectiveOperation, DataType, ReduceOperation
 from anyrt.plan.json import Json, Reader
 from anyrt.plan.plan import read_dtype
 

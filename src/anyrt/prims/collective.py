@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 from anyrt.core.collectives import CUT, first_size
 from anyrt.core.dims import Dim, floordiv, mul
-from anyrt.core.enums import ReduceOperation
-from anyrt.core.enums_more import CollectiveOperation
+from anyrt.core.enums import CollectiveOperation, ReduceOperation
 from anyrt.core.errors import NotSupportedError, ShapeError
 from anyrt.core.requirement import Relation, Requirement
 from anyrt.ir.compute import Compute, External

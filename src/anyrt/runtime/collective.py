@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anyrt.core.collectives import CUT, JOINED, REDUCING, ROOTED, first_size
-from anyrt.core.enums import ReduceOperation
-from anyrt.core.enums_more import CollectiveOperation
+from anyrt.core.enums import CollectiveOperation, ReduceOperation
 from anyrt.core.errors import ArgumentError, ShapeError
 
 Array = NDArray[Any]  # Any: of every type

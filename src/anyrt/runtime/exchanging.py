@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from anyrt.core.dtype import numpy_dtype
-from anyrt.core.enums_more import CollectiveOperation
+from anyrt.core.enums import CollectiveOperation
 from anyrt.core.errors import AnyrtError, BindingError, ResourceError
 from anyrt.plan import abi
 from anyrt.plan.exchange import ExchangeCall

@@ -38,8 +38,7 @@ from anyrt.api.run.runtime import Runtime, opened
 from anyrt.api.run.source import read_source
 from anyrt.compiler.magnitudes import Spread, joined, spread
 from anyrt.core.dtype import numpy_dtype
-from anyrt.core.enums import BuilderFlag, Severity
-from anyrt.core.enums_more import CalibrationAlgoType
+from anyrt.core.enums import BuilderFlag, CalibrationAlgoType, Severity
 from anyrt.core.errors import ArgumentError
 from anyrt.core.flags import default_threads
 from anyrt.core.units import counted

@@ -14,7 +14,7 @@ from math import inf
 from typing import TYPE_CHECKING, Final
 
 from anyrt import __version__
-from anyrt.core.enums_more import CalibrationAlgoType
+from anyrt.core.enums import CalibrationAlgoType
 from anyrt.core.errors import ArgumentError
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from anyrt.api.edge.fold import fold
 from anyrt.api.edge.interfaces import Interface, pure
-from anyrt.core.enums_more import CalibrationAlgoType
+from anyrt.core.enums import CalibrationAlgoType
 
 
 @fold

@@ -32,12 +32,12 @@ from anyrt.core.enums import (
     MemoryPoolType,
     PreviewFeature,
     ProfilingVerbosity,
+    QuantizationFlag,
     RuntimePlatform,
     Severity,
     TacticSource,
     TilingOptimizationLevel,
 )
-from anyrt.core.enums_more import QuantizationFlag
 from anyrt.core.errors import AnyrtError, ArgumentError
 from anyrt.core.flags import read_flags
 from anyrt.core.trt_enum import TrtEnum

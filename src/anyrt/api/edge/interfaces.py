@@ -25,9 +25,8 @@ from anyrt.api.edge.hints import hint
 from anyrt.api.edge.log import printed
 from anyrt.api.edge.managed import Managed
 from anyrt.api.edge.oneline import one_line
-from anyrt.core.enums import DataType, ErrorCodeTRT, TensorLocation
+from anyrt.core.enums import APILanguage, DataType, ErrorCodeTRT, SeekPosition, TensorLocation
 from anyrt.core.enums import Severity as SeverityLevel
-from anyrt.core.enums_more import APILanguage, SeekPosition
 from anyrt.core.errors import ArgumentError
 from anyrt.core.trt_enum import named_as_in_pybind
 

@@ -19,7 +19,7 @@ from anyrt.api.plugins.field import PluginFieldCollection, PluginFieldCollection
 from anyrt.api.plugins.typed import TypedAttribute
 from anyrt.api.plugins.v2 import NUMBER, IPluginV2
 from anyrt.api.plugins.v3 import IPluginV3, Part
-from anyrt.core.enums_more import QuickPluginCreationRequest, TensorRTPhase
+from anyrt.core.enums import QuickPluginCreationRequest, TensorRTPhase
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer

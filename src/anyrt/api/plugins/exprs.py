@@ -20,7 +20,7 @@ from anyrt.api.model.dims import MAX_DIMS
 from anyrt.core.counts import count
 from anyrt.core.dims import Dim, Sym, add, ceildiv, equal, floordiv, maximum, minimum, mul
 from anyrt.core.dimtext import print_dim
-from anyrt.core.enums_more import DimensionOperation, PluginArgDataType, PluginArgType
+from anyrt.core.enums import DimensionOperation, PluginArgDataType, PluginArgType
 from anyrt.core.errors import ArgumentError, ShapeError
 
 

@@ -19,7 +19,7 @@ from anyrt.api.edge.fold import fold
 from anyrt.api.edge.oneline import one_line, quoted
 from anyrt.api.edge.quiet import WrongValue, integer, type_name, wrong_type
 from anyrt.api.model.named import checked_text
-from anyrt.core.enums_more import PluginFieldType
+from anyrt.core.enums import PluginFieldType
 from anyrt.core.errors import ArgumentError
 from anyrt.core.units import counted
 

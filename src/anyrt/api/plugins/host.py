@@ -30,8 +30,7 @@ from anyrt.api.plugins.serialization import deserialize
 from anyrt.api.plugins.user_calls import call_method, failure
 from anyrt.api.plugins.v3 import IPluginResourceContext
 from anyrt.core.dtype import storage_bytes
-from anyrt.core.enums import DataType
-from anyrt.core.enums_more import QuickPluginCreationRequest, TensorRTPhase
+from anyrt.core.enums import DataType, QuickPluginCreationRequest, TensorRTPhase
 from anyrt.core.errors import AnyrtError, PlanError, PluginError
 from anyrt.core.lent import lending
 from anyrt.plan import abi

@@ -22,8 +22,7 @@ from anyrt.api.plugins.kinds import (
 from anyrt.api.plugins.serialization import serialize
 from anyrt.api.plugins.user_calls import call_function, call_method
 from anyrt.api.plugins.v3 import FORMATS, IPluginResourceContext, IPluginV3
-from anyrt.core.enums import DataType
-from anyrt.core.enums_more import PluginCapabilityType
+from anyrt.core.enums import DataType, PluginCapabilityType
 
 MOST_BYTES = 1 << 46
 

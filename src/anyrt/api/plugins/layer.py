@@ -21,7 +21,7 @@ from anyrt.api.plugins.user_calls import failure
 from anyrt.api.plugins.v2 import IPluginV2, IPluginV2DynamicExt, IPluginV2IOExt
 from anyrt.api.plugins.v3 import IPluginV3
 from anyrt.core.enums import DataType, LayerType, NetworkDefinitionCreationFlag
-from anyrt.core.enums_more import QuickPluginCreationRequest as Request
+from anyrt.core.enums import QuickPluginCreationRequest as Request
 from anyrt.core.errors import PluginError
 from anyrt.ir.graph import Value
 from anyrt.ops._record import AnyOp, Array, Attrs, Input, Layer, Method, Op

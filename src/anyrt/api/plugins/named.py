@@ -29,7 +29,7 @@ from anyrt.api.plugins.registry import the_registry
 from anyrt.api.plugins.user_calls import call_method
 from anyrt.api.plugins.v2 import IPluginV2
 from anyrt.api.plugins.v3 import IPluginV3
-from anyrt.core.enums_more import PluginFieldType, TensorRTPhase
+from anyrt.core.enums import PluginFieldType, TensorRTPhase
 from anyrt.core.errors import NotSupportedError, PluginError
 
 Creator: TypeAlias = IPluginCreator | IPluginCreatorV3One | IPluginCreatorV3Quick

@@ -40,8 +40,14 @@ from anyrt.api.plugins.v3 import (
     IPluginV3OneCore,
     IPluginV3OneRuntime,
 )
-from anyrt.core.enums import DataType, TensorFormat
-from anyrt.core.enums_more import DimensionOperation, PluginCapabilityType, PluginFieldType, TensorRTPhase
+from anyrt.core.enums import (
+    DataType,
+    DimensionOperation,
+    PluginCapabilityType,
+    PluginFieldType,
+    TensorFormat,
+    TensorRTPhase,
+)
 from anyrt.core.errors import PluginError
 
 MOST_KINDS: Final = 1 << 12  # in one library; a larger count is an error

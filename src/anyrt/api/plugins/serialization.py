@@ -1,6 +1,6 @@
 """Serialized fields in plans: a list of names, types and lengths, then the bytes of all fields.
 
->>> from anyrt.core.enums_more import PluginFieldType
+>>> from anyrt.core.enums import PluginFieldType
 >>> a = PluginField("a", np.array([1, 2], np.int32), PluginFieldType.INT32)
 >>> deserialize(serialize([a]), "plan")[0].data.tolist()
 [1, 2]
@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from anyrt.api.plugins.field import PluginField, PluginFieldCollection, PluginFieldCollection_
-from anyrt.core.enums_more import PluginFieldType
+from anyrt.core.enums import PluginFieldType
 from anyrt.core.errors import PlanError
 from anyrt.plan.json import Json, Reader, dump, load
 

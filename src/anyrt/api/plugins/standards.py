@@ -39,7 +39,7 @@ from anyrt.api.plugins.v3 import (
     IPluginV3OneCore,
     IPluginV3OneRuntime,
 )
-from anyrt.core.enums_more import PluginCapabilityType, PluginFieldType, TensorRTPhase
+from anyrt.core.enums import PluginCapabilityType, PluginFieldType, TensorRTPhase
 from anyrt.core.errors import PluginError
 from anyrt.ir.graph import Value
 

@@ -24,8 +24,7 @@ from anyrt.api.plugins.desc import DynamicPluginTensorDesc, PluginTensorDesc
 from anyrt.api.plugins.exprs import DimsExprs, IExprBuilder, ISymExprs, KernelLaunchParams
 from anyrt.api.plugins.field import PluginFieldCollection
 from anyrt.api.plugins.typed import TypedAttribute
-from anyrt.core.enums import DataType
-from anyrt.core.enums_more import PluginCapabilityType
+from anyrt.core.enums import DataType, PluginCapabilityType
 
 FORMATS: Final = 100  # the default maximum of format combinations that the builder tries
 

@@ -22,8 +22,7 @@ from anyrt.api.model.state import state_of
 from anyrt.cli.exec.flags import Given
 from anyrt.cli.exec.shapes import profile_of
 from anyrt.core.dtype import is_float, numpy_dtype
-from anyrt.core.enums import BuilderFlag, Severity
-from anyrt.core.enums_more import CalibrationAlgoType
+from anyrt.core.enums import BuilderFlag, CalibrationAlgoType, Severity
 from anyrt.core.errors import ArgumentError
 from anyrt.plan.disk import open_regular
 

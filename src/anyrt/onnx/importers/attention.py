@@ -16,8 +16,13 @@ import numpy as np
 from anyrt.api.compose.normalizations import wide
 from anyrt.api.compose.sizes import Size, length
 from anyrt.api.compose.tensor import Tensor
-from anyrt.core.enums import ActivationType, DataType, ReduceOperation, UnaryOperation
-from anyrt.core.enums_more import AttentionNormalizationOp
+from anyrt.core.enums import (
+    ActivationType,
+    AttentionNormalizationOp,
+    DataType,
+    ReduceOperation,
+    UnaryOperation,
+)
 from anyrt.onnx.node import Node, importer
 
 FLOAT, BOOL = DataType.FLOAT, DataType.BOOL

@@ -8,8 +8,7 @@ from anyrt.api.compose.boxes import Bins, pooled, sampled
 from anyrt.api.compose.sizes import Size, length, volume
 from anyrt.api.compose.tensor import Tensor
 from anyrt.api.compose.windows import Offsets, deformed
-from anyrt.core.enums import DataType, SampleMode, ScatterMode
-from anyrt.core.enums_more import BoundingBoxFormat
+from anyrt.core.enums import BoundingBoxFormat, DataType, SampleMode, ScatterMode
 from anyrt.onnx.importers.windows import kernel_size, windows_of
 from anyrt.onnx.node import Node, importer
 

@@ -14,6 +14,7 @@ from anyrt.api.plugins.named import restored_layers
 from anyrt.core.enums import (
     DataType,
     InterpolationMode,
+    KVCacheMode,
     MatrixOperation,
     PoolingType,
     ResizeCoordinateTransformation,
@@ -22,7 +23,6 @@ from anyrt.core.enums import (
     ScaleMode,
     TopKOperation,
 )
-from anyrt.core.enums_more import KVCacheMode
 from anyrt.core.trt_enum import TrtEnum
 from anyrt.onnx.importers.quantized import FLOAT, dequantized, grain_of, quantized, zero_of
 from anyrt.onnx.importers.windows import average_pool, convolution, max_pool, pool_of

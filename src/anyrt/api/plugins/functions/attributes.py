@@ -16,7 +16,7 @@ import numpy.typing as npt
 from anyrt.api.edge.quiet import WrongValue, is_masked, type_name
 from anyrt.api.plugins.field import PluginField
 from anyrt.api.plugins.functions.signature import element, is_array, shown
-from anyrt.core.enums_more import PluginFieldType
+from anyrt.core.enums import PluginFieldType
 from anyrt.core.errors import ArgumentError
 
 Array = npt.NDArray[np.generic]

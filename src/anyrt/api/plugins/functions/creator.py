@@ -10,8 +10,8 @@ from anyrt.api.plugins.functions.kernel import MARK, Kernel
 from anyrt.api.plugins.functions.quick import Definition, Quick
 from anyrt.api.plugins.functions.signature import element, is_array
 from anyrt.api.plugins.v3 import IPluginV3
-from anyrt.core.enums_more import PluginFieldType, TensorRTPhase
-from anyrt.core.enums_more import QuickPluginCreationRequest as Request
+from anyrt.core.enums import PluginFieldType, TensorRTPhase
+from anyrt.core.enums import QuickPluginCreationRequest as Request
 from anyrt.core.errors import ArgumentError
 
 

@@ -33,7 +33,7 @@ from anyrt.api.plugins.functions.signature import (
 )
 from anyrt.api.plugins.registry import the_registry
 from anyrt.api.plugins.v3 import IPluginV3
-from anyrt.core.enums_more import QuickPluginCreationRequest, TensorRTPhase
+from anyrt.core.enums import QuickPluginCreationRequest, TensorRTPhase
 from anyrt.core.errors import ArgumentError
 
 F = TypeVar("F", bound=Callable[..., object])

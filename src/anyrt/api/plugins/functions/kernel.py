@@ -23,7 +23,7 @@ from anyrt.api.plugins.functions.signature import Function, place
 from anyrt.api.plugins.functions.sizes import SymIntExpr
 from anyrt.api.plugins.functions.source import Launch, Text, source
 from anyrt.api.plugins.v3 import IPluginV3QuickAOTBuild, IPluginV3QuickRuntime
-from anyrt.core.enums_more import PluginFieldType
+from anyrt.core.enums import PluginFieldType
 
 MARK = "anyrt.aot"  # the field that marks a plug-in with a kernel
 

@@ -26,8 +26,7 @@ from anyrt.api.plugins.v3 import (
     IPluginV3QuickCore,
     IPluginV3QuickRuntime,
 )
-from anyrt.core.enums import DataType, TensorFormat
-from anyrt.core.enums_more import PluginCapabilityType
+from anyrt.core.enums import DataType, PluginCapabilityType, TensorFormat
 from anyrt.core.errors import PluginError
 
 Descs = list[PluginTensorDesc]

@@ -17,7 +17,7 @@ from anyrt.api.edge.quiet import Refused, WrongValue, integer
 from anyrt.api.plugins.exprs import DIVISIONS, OPERATIONS, IDimensionExpr, IExprBuilder, ISymExpr, dim_of
 from anyrt.core.dims import Dim
 from anyrt.core.dimtext import print_dim
-from anyrt.core.enums_more import DimensionOperation, PluginArgDataType, PluginArgType
+from anyrt.core.enums import DimensionOperation, PluginArgDataType, PluginArgType
 from anyrt.core.errors import ArgumentError
 
 if TYPE_CHECKING:

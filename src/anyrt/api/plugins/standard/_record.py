@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 
 from anyrt.api.plugins.field import PluginField, buffer_of
-from anyrt.core.enums_more import PluginFieldType
+from anyrt.core.enums import PluginFieldType
 from anyrt.core.errors import ArgumentError, PluginError
 from anyrt.ops._record import Array
 

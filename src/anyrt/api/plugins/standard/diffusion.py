@@ -11,8 +11,7 @@ from anyrt.api.compose.sizes import length, window
 from anyrt.api.compose.tensor import Tensor
 from anyrt.api.plugins.standard._part import FLOAT, Part
 from anyrt.api.plugins.standard._record import Field, Standard
-from anyrt.core.enums import ActivationType, UnaryOperation
-from anyrt.core.enums_more import AttentionNormalizationOp
+from anyrt.core.enums import ActivationType, AttentionNormalizationOp, UnaryOperation
 from anyrt.core.errors import ShapeError
 
 GROUPS = 32

@@ -14,8 +14,14 @@ from anyrt.api.compose.tensor import Tensor
 from anyrt.api.plugins.standard._part import FLOAT, INT32, INT64, Part
 from anyrt.api.plugins.standard._record import Field, Standard
 from anyrt.api.plugins.standard.normalizations import TYPE, layer_norm
-from anyrt.core.enums import DataType, GatherMode, ReduceOperation, UnaryOperation
-from anyrt.core.enums_more import AttentionIOForm, AttentionNormalizationOp
+from anyrt.core.enums import (
+    AttentionIOForm,
+    AttentionNormalizationOp,
+    DataType,
+    GatherMode,
+    ReduceOperation,
+    UnaryOperation,
+)
 from anyrt.core.errors import NotSupportedError, ShapeError
 from anyrt.ops._record import Array
 
