@@ -146,5 +146,8 @@ class NativeTarget(Target[S], Protocol[S]):
     def compile_mix(self) -> Compiled:
         """The function that mixes checksums (`plan/checksum.py`)."""
 
+    def compile_meeting(self) -> Compiled:
+        """The exchange of small arrays between ranks (`backends/meeting.py`)."""
+
     def compile_text(self, text: str) -> Compiled:
         """Functions that a program has written itself; CompileError for text that the compiler rejects."""

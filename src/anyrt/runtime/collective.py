@@ -10,8 +10,9 @@ the same bits on all ranks and in each run.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import prod
 from typing import Any, Final, Protocol, runtime_checkable
 
@@ -25,6 +26,7 @@ from anyrt.core.errors import ArgumentError, ShapeError
 Array = NDArray[Any]  # Any: of every type
 Bytes = NDArray[np.uint8]
 DType = np.dtype[Any]  # Any: as above
+Put = Callable[[Sequence[Bytes]], None]
 C, R = CollectiveOperation, ReduceOperation
 FOLDS: Final = {R.SUM: np.add, R.AVG: np.add, R.PROD: np.multiply, R.MAX: np.maximum, R.MIN: np.minimum}
 KEPT: Final = 4  # lists of pieces whose parts a form caches: a communicator uses a few in turn
@@ -55,6 +57,18 @@ class Communicator(Protocol):
         """The caller of `share` has finished reading."""
 
 
+@runtime_checkable
+class Repeats(Protocol):
+    """A communicator that is faster if memory stays the same."""
+
+    def repeat(
+        self, text: bytes, piece: Bytes, members: Sequence[int], total: Array | None, put: Put
+    ) -> Callable[[], None] | None:
+        """`share` and `release` for this memory, None if that would not be faster. A call raises the errors
+        of `share`. It stores the sum of the pieces in `total`, or calls `put` with them, always if `total` is
+        None."""
+
+
 @dataclass(frozen=True, slots=True)
 class Exchange:
     """The operation; `root` sends or receives, if there is one; `group` takes part, None: all."""
@@ -82,6 +96,7 @@ class Exchanger:
         _check(ranks, what, self.members)
         self._forms = dict[tuple[tuple[int, ...], DType], Form]()
         self._last: _Bound | None = None
+        self._repeat: Callable[[], None] | None = None  # of the last arrays, once they were passed again
 
     def __call__(self, x: Array, out: Array | None = None) -> Array:
         """The result of this rank, see `exchange`. `out`: a contiguous array for it, which ALL_REDUCE may
@@ -89,8 +104,12 @@ class Exchanger:
         the same two arrays again takes least time."""
         last = self._last
         if last is None or last.x is not x or last.out is not out or out is None:
-            last = self._bound(x, out)
-        last.form.run(self.ranks, last.data, last.flat)
+            last, self._repeat = self._bound(x, out), None
+            last.form.run(self.ranks, last.data, last.flat)
+        else:
+            if self._repeat is None:
+                self._repeat = last.form.repeated(self.ranks, last.data, last.flat)
+            self._repeat()
         if last.form.is_aside:
             np.copyto(last.out, x)
         return last.out
@@ -161,9 +180,7 @@ class Form:
         it."""
         members, text = self.members, self.text
         if self.elements <= self.step:
-            pieces = ranks.share(text, data, members)
-            if not self.is_aside:
-                self._put(0, self._known(pieces), out)
+            self._put_all(out, ranks.share(text, data, members))
             ranks.release(members)
             return
         width = self.dtype.itemsize
@@ -172,6 +189,20 @@ class Form:
             if not self.is_aside:
                 self._put(at, self._cut(at, pieces), out)
             ranks.release(members)
+
+    def repeated(self, ranks: Communicator, data: Bytes, out: Array) -> Callable[[], None]:
+        """`run` for memory that stays the same."""
+        run = None
+        if isinstance(ranks, Repeats) and self.elements <= self.step:
+            is_total = self.fold is R.SUM and self.count == self.elements and not self.is_aside
+            run = ranks.repeat(
+                self.text, data, self.members, out if is_total else None, partial(self._put_all, out)
+            )
+        return partial(self.run, ranks, data, out) if run is None else run
+
+    def _put_all(self, out: Array, pieces: Sequence[Bytes]) -> None:
+        if not self.is_aside:
+            self._put(0, self._known(pieces), out)
 
     def _known(self, pieces: Sequence[Bytes]) -> list[Array]:
         """The parts of whole operands for the result; communicators pass the same lists again."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -68,6 +68,7 @@ class ExchangeSite:
         self._form: Form
         self._x: Bytes
         self._out: Array
+        self._repeat: Callable[[], None] | None = None  # of the known memory, once it was passed again
 
     def call(self, frame: int, stream: int) -> None:
         """Perform the operation of the frame."""
@@ -80,7 +81,11 @@ class ExchangeSite:
             self._exchanger, self._known = Exchanger(ranks, self._what), b""
         if words != self._known:
             self._renew(self._exchanger, words)
-        self._form.run(ranks, self._x, self._out)
+            self._form.run(ranks, self._x, self._out)
+        else:
+            if self._repeat is None:
+                self._repeat = self._form.repeated(ranks, self._x, self._out)
+            self._repeat()
         if self._form.is_aside:
             self._stay_aside()
 
@@ -89,7 +94,7 @@ class ExchangeSite:
         self._form = exchanger.form(numbers[inputs + 1 :], dtype)
         self._x = _at(numbers[0], self._form.elements * dtype.itemsize)
         self._out = _at(numbers[inputs], self._form.count * dtype.itemsize).view(dtype)
-        self._known = words
+        self._known, self._repeat = words, None
 
     def _stay_aside(self) -> None:
         """The result of a rank that receives nothing: its operand, or zeros if parts are joined."""

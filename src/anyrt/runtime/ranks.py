@@ -27,9 +27,12 @@ from typing import Final, Self
 
 import numpy as np
 
+from anyrt.backends import meeting
+from anyrt.backends.meeting import FrameWord, Met
 from anyrt.core.errors import ArgumentError, ResourceError
 from anyrt.core.quota import allowance
-from anyrt.runtime.collective import Bytes
+from anyrt.runtime.arrays import address_of
+from anyrt.runtime.collective import Array, Bytes, Put
 
 MOST: Final = 256  # ranks
 SLOTS: Final = 3  # of each rank: two in turn for operations of all, one for groups
@@ -43,6 +46,7 @@ KEPT: Final = 64  # sizes and texts of operations that are cached
 # Checks before a waiting rank yields: 0.1 ms, longer than ranks with a processor each differ. With fewer
 # processors than ranks the awaited rank needs this one.
 SPINS, FEW_SPINS = range(2000), range(20)
+SMALL: Final = 1 << 11  # bytes of a piece that native code exchanges; NumPy copies and adds more as fast
 IS_ORDERED: Final = platform.machine() in ("x86_64", "AMD64")
 YIELD_SECONDS: Final = 0.002  # before a waiting rank sleeps
 LOOK_SECONDS: Final = 0.05  # between checks whether others are alive
@@ -193,6 +197,58 @@ class SharedRanks:
             if words[theirs + SIGN] != sign:
                 raise self._differs(slot)
         return slot.pieces
+
+    def repeat(
+        self, text: bytes, piece: Bytes, members: Sequence[int], total: Array | None, put: Put
+    ) -> Callable[[], None] | None:
+        """Native code that shares the same small memory each time; see Repeats."""
+        native = meeting.code() if len(members) == self.size and 0 < piece.size <= SMALL else None
+        if native is None:
+            return None
+        slots = [self._slot(number, piece.size, tuple(members)) for number in (0, 1)]
+        frames = [np.array(self._frame(slot, self._sign(text), piece, total)) for slot in slots]
+        # Native code uses addresses of these, which live as long as the function.
+        held = slots, frames, piece, total, native
+        places, meet = [address_of(frame) for frame in frames], native.function(meeting.MEET, 2)
+
+        def run() -> None:
+            if self._words[ENDED]:
+                raise self._gone([])
+            self._turn = turn = self._turn + 1
+            met = meet(places[turn & 1], turn)
+            if met:
+                slot = held[0][turn & 1]
+                self._complete(slot, turn, met == Met.WAITS)
+                put(slot.pieces)
+
+        return run
+
+    def _frame(self, slot: _Slot, sign: int, piece: Bytes, total: Array | None) -> list[int]:
+        """The words of a frame, whose meaning FrameWord states."""
+        start = address_of(np.frombuffer(self._memory, np.uint8))
+        is_added = total is not None and total.dtype in meeting.ADDED
+        sums = total if total is not None and is_added else np.empty(0)
+        facts = {
+            FrameWord.SPINS: len(self._looks),
+            FrameWord.SIGN: sign,
+            FrameWord.MINE: start + slot.mine * WORD,
+            FrameWord.X: address_of(piece),
+            FrameWord.NBYTES: piece.size,
+            FrameWord.TOTAL: address_of(sums),
+            FrameWord.ADDED: 1 + meeting.ADDED.index(sums.dtype) if is_added else 0,
+            FrameWord.ELEMENTS: sums.size,
+            FrameWord.MEMBERS: len(slot.headers),
+        }
+        return [*(facts[word] for word in sorted(facts)), *(start + at * WORD for _, at in slot.headers)]
+
+    def _complete(self, slot: _Slot, turn: int, waits: bool) -> None:
+        """Returns when all pieces are there, like `share`."""
+        words = self._words
+        if waits:
+            self._wait(lambda: [m for m, at in slot.headers if words[at] < turn])
+            self._order()
+        if any(words[theirs + SIGN] != words[slot.mine + SIGN] for theirs in slot.others):
+            raise self._differs(slot)
 
     def _share_in_group(self, text: bytes, piece: Bytes, members: tuple[int, ...]) -> Sequence[Bytes]:
         slot, sign = self._slot(2, piece.size, members), self._sign(text)

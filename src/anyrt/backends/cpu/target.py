@@ -15,6 +15,7 @@ from anyrt.backends.cpu.emit import FUNCTION, emit
 from anyrt.backends.cpu.image import flatten
 from anyrt.backends.cpu.intrinsics import INTRINSICS
 from anyrt.backends.cpu.link import Image, link
+from anyrt.backends.cpu.meet import compile_meeting
 from anyrt.backends.cpu.mix import compile_mix
 from anyrt.backends.cpu.objects import Nowhere, compiled
 from anyrt.backends.cpu.pool import compile_pool
@@ -139,6 +140,10 @@ class CpuTarget:
     def compile_mix(self) -> Compiled:
         """The mixing function of checksums."""
         return compile_mix(self.processor)
+
+    def compile_meeting(self) -> Compiled:
+        """The exchange of small arrays between ranks."""
+        return compile_meeting(self.processor)
 
     def compile_text(self, text: str) -> Compiled:
         """Functions of LLVM IR that call nothing external."""
