@@ -110,7 +110,7 @@ def test_a_missing_rank_is_reported():
     body = """
 if me == 0:
     try: exchange(ranks, Exchange(C.ALL_REDUCE, R.SUM), xs[me])
-    except Exception as error: print("no word" in str(error), flush=True)
+    except Exception as error: print("no message" in str(error), flush=True)
 else: time.sleep(7)
 os._exit(0)
 """
