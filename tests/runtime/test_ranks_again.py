@@ -6,11 +6,13 @@ import time
 import numpy as np
 import pytest
 
+from anyrt.backends import meeting
 from anyrt.backends.cpu.meet import meet_text
 from anyrt.backends.cpu.processors import Level, forced
 from anyrt.codegen.llvm import compile_text
 from anyrt.core.enums import ReduceOperation as R
 from anyrt.core.enums_more import CollectiveOperation as C
+from anyrt.core.errors import ResourceError
 from anyrt.runtime.collective import Exchange, Exchanger
 from anyrt.runtime.ranks import SMALL, SharedRanks
 from tests.runtime.test_ranks import all_ranks
@@ -155,6 +157,22 @@ def test_native_code_exchanges_small_arrays_of_all_ranks():
         for nbytes, is_native in ((0, False), (1, True), (SMALL, True), (SMALL + 1, False)):
             run = ranks.repeat(bytes(32), np.empty(nbytes, np.uint8), (0,), None, lambda pieces: None)
             assert (run is not None) is is_native
+
+
+@pytest.mark.parametrize("error", [ImportError("no LLVM"), ResourceError("AR802", "compiler")])
+def test_ranks_exchange_without_native_code_where_there_can_be_none(error, monkeypatch, tmp_path):
+    def fail(*args):
+        raise error
+
+    monkeypatch.setenv("ANYRT_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(meeting, "require_room", fail)
+    monkeypatch.setattr(meeting, "code", meeting.code.__wrapped__)
+    assert meeting.code() is None
+    with SharedRanks(f"test-{os.getpid()}", 0, 1) as ranks:
+        total, x, y = Exchanger(ranks, Exchange(C.ALL_REDUCE, R.SUM)), np.ones(2), np.zeros(2)
+        for _ in range(3):
+            total(x, y)
+    assert y.tolist() == [1, 1]
 
 
 def test_a_closed_communicator_is_not_used():

@@ -18,8 +18,11 @@ from anyrt.core.errors import CompileError, ResourceError
 from anyrt.core.flags import read_flags
 from anyrt.plan.cache import DEFAULT_LIMIT, KernelCache, cache_key, default_directory
 from anyrt.plan.device import Code
+from anyrt.plan.program import Compiled
+from anyrt.plan.room import require_room
 
 MEET: Final = "meet"
+ROOM: Final = 256 << 20  # of LLVM, as in compiler/cached.py
 SIGN_BYTES: Final = 8  # where the digest follows the counter of a header
 PIECE_BYTES: Final = 64  # where the piece follows the counter
 # The types whose pieces are added; the others are only exchanged.
@@ -57,6 +60,11 @@ def code() -> Code | None:
     store = KernelCache(default_directory(), lambda text: None, flags.cache_limit or DEFAULT_LIMIT)
     key = cache_key(MEET, codegen_version(), device.identity(), flags.cpu or "")
     try:
-        return device.load(store.obtain(key, {}, lambda: loader.target().compile_meeting()))
+        return device.load(store.obtain(key, {}, _compiled))
     except (CompileError, ImportError, ResourceError):
         return None
+
+
+def _compiled() -> Compiled:
+    require_room(ROOM, "compiler")
+    return loader.target().compile_meeting()
