@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -13,8 +12,8 @@ from torch.nn import functional
 from benchmarks.contractions.calls import Act, Codes, Weights
 from benchmarks.contractions.describe import describe
 from benchmarks.contractions.forms import Case, Convolution, Fold, Mask, Pool, Whole, Window, inputs
-from benchmarks.layers.in_torch import shared
-from benchmarks.peers import Cannot, Kept, Task, Way
+from benchmarks.peers import Cannot, Task, Way
+from benchmarks.peers.torch import called, tensor
 from benchmarks.steps import Element, Shape
 from benchmarks.values import Array
 
@@ -36,32 +35,17 @@ FREEZES = True
 def eager(task: Task) -> tuple[Way, ...]:
     """The module, and for images also with channels last in memory."""
     case, inputs = task.case, task.inputs
-    ways = [_way("", module_of(case), map(shared, inputs.values()))]
+    ways = [called("", module_of(case), map(tensor, inputs.values()), task.outputs)]
     if isinstance(case.form, Convolution | Pool | Whole) and inputs["x"].ndim == IMAGE_RANK:
-        last = (shared(x).to(memory_format=torch.channels_last) for x in inputs.values())
-        ways.append(_way("channels last", module_of(case, last=True), last))
+        last = (tensor(x).to(memory_format=torch.channels_last) for x in inputs.values())
+        ways.append(called("channels last", module_of(case, last=True), last, task.outputs))
     return tuple(ways)
 
 
 def compiled(task: Task) -> Way:
     """The compiled module with frozen weights."""
     module = torch.compile(module_of(task.case).eval(), dynamic=False)
-    return _way("", module, map(shared, task.inputs.values()))
-
-
-def _way(label: str, module: Callable[..., object], tensors: Iterable[torch.Tensor]) -> Way:
-    """A module on its inputs; PyTorch allocates and reuses the memory of the result."""
-    call = Kept(partial(module, *tensors))
-    return Way(label, call, lambda: (_host(call.value),))
-
-
-def _host(result: object) -> Array:
-    """A result as an array."""
-    assert isinstance(result, torch.Tensor), "a module returns a tensor"
-    whole = result.contiguous()
-    if result.dtype is torch.bfloat16:
-        return np.asarray(whole.view(torch.int16).numpy().view(Element.BF16.numpy))
-    return np.asarray(whole.numpy())
+    return called("", module, map(tensor, task.inputs.values()), task.outputs)
 
 
 class Module(torch.nn.Module):
@@ -112,7 +96,7 @@ class Tape:
 
     def constant(self, values: Weights) -> int:
         assert not isinstance(values, Codes), "int8 is rejected before"
-        weights = shared(np.ascontiguousarray(values))
+        weights = tensor(np.ascontiguousarray(values))
         if self.last and weights.ndim == 4:
             weights = weights.to(memory_format=torch.channels_last)
         self.weights.append(weights)

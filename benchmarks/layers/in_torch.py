@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
 from torch.nn import functional
 
@@ -15,6 +14,7 @@ from benchmarks.layers.arrays import Library, Run, chained, filling, functions, 
 from benchmarks.layers.cases import Case
 from benchmarks.layers.formula import Formula
 from benchmarks.peers import Cannot, Task, Way
+from benchmarks.peers.torch import tensor
 from benchmarks.steps import Element, Grid, Mode, Reach, Rounding, Statistics, Step, Tensor
 from benchmarks.values import Array, aligned, norm_values, scale_values
 
@@ -35,7 +35,7 @@ LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}
 def eager(task: Task) -> tuple[Way, ...]:
     """The steps, and for images also with channels last in memory."""
     case, out = task.case, aligned(task.case.result)
-    x, y = shared(task.inputs["x"]), shared(out)
+    x, y = tensor(task.inputs["x"]), tensor(out)
     ways = (Way("", _into(case, x, y), lambda: (out,)),)
     if not _has_layouts(case):
         return ways
@@ -52,7 +52,7 @@ def eager(task: Task) -> tuple[Way, ...]:
 def compiled(task: Task) -> Way:
     """The steps and a copy to the output, which the compiler removes."""
     out = aligned(task.case.result)
-    x, y = shared(task.inputs["x"]), shared(out)
+    x, y = tensor(task.inputs["x"]), tensor(out)
     whole = chained(functions(task.case, LIBRARY))
 
     def into(a: torch.Tensor, b: torch.Tensor) -> None:
@@ -60,13 +60,6 @@ def compiled(task: Task) -> Way:
 
     call = torch.compile(into, dynamic=False)
     return Way("", lambda: call(x, y), lambda: (out,))
-
-
-def shared(array: Array) -> torch.Tensor:
-    """A tensor on the array's memory."""
-    if array.dtype == Element.BF16.numpy:
-        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
-    return torch.from_numpy(array)
 
 
 def _has_layouts(case: Case) -> bool:

@@ -1,4 +1,5 @@
-"""The peers: a module for each program with a record `PEER`, imported only if it is measured.
+"""The peers: a module for each program with a record `PEER`, imported only if it is measured. That of
+PyTorch also has the record of torch.compile.
 
 A peer prepares ways to compute a task. The package of the case's language (layers, contractions, families)
 translates the case: `in_anyrt`, `onnx_model` and `in_torch`.
@@ -16,6 +17,7 @@ from benchmarks.values import Array
 NAMES = ("anyrt", "numpy", "ort", "openvino", "torch", "inductor", "jax", "iree", "opencv")
 OF_ALL = ("anyrt", "ort", "openvino", "torch", "inductor")  # those that know every language
 OURS = NAMES[0]
+PLACES = {"inductor": ("torch", "COMPILED")}  # of a peer whose module has another name
 DYNAMIC = "dynamic"  # an engine of ours for several sizes
 UNTILED = "without Winograd"  # and one of those that have Winograd's tiles otherwise
 
@@ -113,7 +115,8 @@ def load_peers(names: tuple[str, ...]) -> tuple[dict[str, Peer], dict[str, str]]
     here, missing = {}, {}
     for name in names:
         try:
-            here[name] = import_module(f"benchmarks.peers.{name}").PEER
+            module, record = PLACES.get(name, (name, "PEER"))
+            here[name] = getattr(import_module(f"benchmarks.peers.{module}"), record)
         except ImportError as error:
             missing[name] = str(error)
     return here, missing

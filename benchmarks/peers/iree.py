@@ -13,8 +13,8 @@ import jax
 import numpy as np
 
 from benchmarks.layers.arrays import Run
-from benchmarks.layers.jax_steps import whole
 from benchmarks.peers import Cannot, Kept, Peer, Task, Way
+from benchmarks.peers.jax import whole
 from benchmarks.steps import Reshape
 from benchmarks.values import Array
 
