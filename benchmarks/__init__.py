@@ -2,7 +2,7 @@
 
 command, __main__    parts that commands share: rows, options, documents; the list of all commands
 registry             the tables of cases by peers: `ops`, `contractions`, `families`, each a suite
-suite, language      a table; its cases with inputs, expected results and translations
+language             the cases of a suite with inputs, expected results and translations
 sweep, session       the command of a suite, which starts processes; the measuring process
 child                a function in a process of its own
 peers                a module for each program

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
+import math
 import socket
 import subprocess
 import sys
@@ -26,6 +26,7 @@ import onnx
 from onnx import parser
 
 import anyrt
+from benchmarks.child import call
 from benchmarks.clock import status_kb
 from benchmarks.command import Command, file, markdown, option, publish
 from benchmarks.onnx_writer import Writer, model_of
@@ -58,7 +59,6 @@ NOTE = (
 class Load:
     """The measurements of all clients; `cpu`: their CPU seconds."""
 
-    requests: int
     seconds: float
     cpu: float
     milliseconds: Sequence[float]
@@ -66,7 +66,7 @@ class Load:
     @property
     def rate(self) -> float:
         """Requests per second."""
-        return self.requests / self.seconds
+        return len(self.milliseconds) / self.seconds
 
     def at(self, part: float) -> float:
         """The milliseconds that this part of the requests stays below."""
@@ -135,56 +135,40 @@ def _body(arrays: dict[str, np.ndarray[Any, Any]]) -> tuple[bytes, dict[str, str
 
 
 def _clients(
-    port: int, name: str, bodies: Sequence[tuple[bytes, dict[str, str]]], clients: int, until: Any
-) -> Load:
+    port: int, name: str, bodies: Sequence[tuple[bytes, dict[str, str]]], clients: int,
+    seconds: float = math.inf, requests: float = math.inf,
+) -> Load:  # fmt: skip
     """Clients in a process of their own, so that its CPU time is theirs: asyncio, one connection each."""
-    read, write = os.pipe()
-    child = os.fork()
-    if not child:
-        measured = asyncio.run(_all_clients(port, name, bodies, clients, until))
-        cpu = sum(os.times()[:2])
-        with os.fdopen(write, "w") as file:
-            json.dump([*measured, cpu], file)
-        os._exit(0)
-    os.close(write)
-    with os.fdopen(read) as file:
-        times, seconds, cpu = json.load(file)
-    os.waitpid(child, 0)
-    return Load(len(times), seconds, cpu, times)
+    answer = call(_load, (port, name, bodies, clients, seconds, requests), timeout_s=None)
+    assert isinstance(answer.value, Load), answer.error
+    return answer.value
 
 
-async def _all_clients(
-    port: int, name: str, bodies: Any, clients: int, until: Any
-) -> tuple[list[float], float]:
-    times: list[float] = []
-    start = time.perf_counter()
-    is_over: Callable[[], bool] = (
-        (lambda: len(times) >= until)
-        if isinstance(until, int)
-        else (lambda: time.perf_counter() - start > until)
-    )
-    await asyncio.gather(*(_client(port, name, bodies, k, times, is_over) for k in range(clients)))
-    return times, time.perf_counter() - start
+def _load(port: int, name: str, bodies: Any, clients: int, seconds: float, requests: float) -> Load:
+    times, cpu, start = list[float](), time.process_time(), time.perf_counter()
 
+    async def client(k: int) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        while len(times) < requests and time.perf_counter() - start < seconds:
+            data, headers = bodies[k % len(bodies)]
+            k += 1
+            more = "".join(f"{n}: {v}\r\n" for n, v in headers.items())
+            head = f"POST /v2/models/{name}/infer HTTP/1.1\r\nHost: localhost\r\n{more}"
+            head += f"Content-Length: {len(data)}\r\n\r\n"
+            begin = time.perf_counter()
+            writer.write(head.encode() + data)
+            answer = await reader.readuntil(b"\r\n\r\n")
+            assert b" 200 " in answer[:16], answer
+            fields = dict(line.lower().split(b": ", 1) for line in answer.split(b"\r\n")[1:] if b": " in line)
+            await reader.readexactly(int(fields[b"content-length"]))
+            times.append((time.perf_counter() - begin) * 1e3)
+        writer.close()
 
-async def _client(
-    port: int, name: str, bodies: Any, k: int, times: list[float], is_over: Callable[[], bool]
-) -> None:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    while not is_over():
-        data, headers = bodies[k % len(bodies)]
-        k += 1
-        more = "".join(f"{n}: {v}\r\n" for n, v in headers.items())
-        head = f"POST /v2/models/{name}/infer HTTP/1.1\r\nHost: localhost\r\n{more}"
-        head += f"Content-Length: {len(data)}\r\n\r\n"
-        start = time.perf_counter()
-        writer.write(head.encode() + data)
-        answer = await reader.readuntil(b"\r\n\r\n")
-        assert b" 200 " in answer[:16], answer
-        fields = dict(line.lower().split(b": ", 1) for line in answer.split(b"\r\n")[1:] if b": " in line)
-        await reader.readexactly(int(fields[b"content-length"]))
-        times.append((time.perf_counter() - start) * 1e3)
-    writer.close()
+    async def every() -> None:
+        await asyncio.gather(*map(client, range(clients)))
+
+    asyncio.run(every())
+    return Load(time.perf_counter() - start, time.process_time() - cpu, times)
 
 
 def _bare(predict: anyrt.Predictor, feeds: Sequence[dict[str, Any]], seconds: float) -> tuple[float, float]:
@@ -318,11 +302,11 @@ def _growth(folder: Path, small: int) -> Iterator[tuple[str, ...]]:
     model, feed = _tiny(folder)
     port = _port()
     with _serving(port, model, "--threads", 1, "--max-batch-size", 8) as process:
-        _clients(port, "tiny", [_body(feed)], 8, max(1, small // 10))
+        _clients(port, "tiny", [_body(feed)], 8, requests=max(1, small // 10))
         before = status_kb("RssAnon", process.pid)
-        load = _clients(port, "tiny", [_body(feed)], 8, small)
+        load = _clients(port, "tiny", [_body(feed)], 8, requests=small)
         after = status_kb("RssAnon", process.pid)
-    name = f"memory over {load.requests} small requests, 8 clients ({load.rate:.0f}/s)"
+    name = f"memory over {len(load.milliseconds)} small requests, 8 clients ({load.rate:.0f}/s)"
     yield (
         name,
         f"{before / 1000:.1f} MB before",

@@ -28,8 +28,7 @@ from benchmarks.peers import OURS, Peer, Task, Way, load_peers
 from benchmarks.probe import Probe
 from benchmarks.race import Judge, Race
 from benchmarks.record import Crowd, Entry, Row, append, line_of
-from benchmarks.registry import SUITES
-from benchmarks.suite import Suite, Work
+from benchmarks.registry import SUITES, Suite, Work
 from benchmarks.values import Array
 
 START_SECONDS = 0.3

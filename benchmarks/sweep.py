@@ -14,8 +14,7 @@ from benchmarks.child import call
 from benchmarks.command import LINES, QUICK, RUNS, Command, effort, file, markdown, option, publish, whole
 from benchmarks.compare import comparison
 from benchmarks.peers import OURS
-from benchmarks.registry import LAYERS, SUITES
-from benchmarks.suite import Suite
+from benchmarks.registry import LAYERS, SUITES, Suite
 from benchmarks.table import show
 
 PER_SESSION = 30  # compilers of peers do not free all memory

@@ -1,10 +1,10 @@
 """A process of `python -m benchmarks trees`: it builds engines with the AnyRT of PYTHONPATH, and runs bursts
 of inferences on request.
 
-A line of JSON on its input is a request, a line on its output the answer:
+A line of JSON on its input is a method of `Ready` with its arguments, a line on its output the answer:
 
-    {"case": "norm_ln_8x512x768"}     [["", 61.2], …]: its ways with microseconds; a text, if it fails
-    {"way": 0, "runs": 20}            59.8: the median in microseconds
+    ["prepare", "norm_ln_8x512x768"]     [["", 61.2], …]: its ways with microseconds; a text, if it fails
+    ["run", 0, 20]                       59.8: the median of a way's burst in microseconds
 
 A network of networks.py with its size, such as "residual 1", is also a case, as are those of contractions and
 families, such as "families/topk_32x1000_1". The process uses only the public API of AnyRT, which any tree
@@ -35,7 +35,8 @@ def main(threads: int) -> None:
     os.dup2(2, 1)  # whatever else is printed is no answer
     ready = Ready(threads)
     for line in sys.stdin:
-        print(json.dumps(ready.answer(json.loads(line))), file=answers, flush=True)
+        method, *arguments = json.loads(line)
+        print(json.dumps(getattr(ready, method)(*arguments)), file=answers, flush=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +46,6 @@ class Ready:
     threads: int
     ways: list[Way] = field(default_factory=list)
     held: list[Task] = field(default_factory=list)
-
-    def answer(self, request: object) -> object:
-        """The answer to a request."""
-        match request:
-            case {"case": str(name)}:
-                return self.prepare(name)
-            case {"way": int(way), "runs": int(runs)}:
-                return self.run(way, runs)
-        raise ValueError(f"got {request}, wanted a case or a way")
 
     def prepare(self, name: str) -> list[tuple[str, float]] | str:
         """Add the ways of a case."""

@@ -209,7 +209,7 @@ class Process:
 
     def prepare(self, case: str) -> list[Prepared] | str:
         """Build a case; the reason if it cannot be built."""
-        answer = self._ask({"case": case})
+        answer = self._ask("prepare", case)
         if isinstance(answer, str):
             return answer
         assert isinstance(answer, list), f"a list of ways is wanted: {answer}"
@@ -218,11 +218,11 @@ class Process:
 
     def run(self, way: int, runs: int) -> float:
         """The median of a burst, in microseconds."""
-        answer = self._ask({"way": way, "runs": runs})
+        answer = self._ask("run", way, runs)
         assert isinstance(answer, float), f"a time is wanted: {answer}"
         return answer
 
-    def _ask(self, request: dict[str, object]) -> object:
+    def _ask(self, *request: object) -> object:
         assert self.child.stdin is not None, "a pipe"
         assert self.child.stdout is not None, "a pipe"
         try:

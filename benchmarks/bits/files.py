@@ -81,19 +81,15 @@ class Files:
         """The figures of the model."""
         return Facts(**json.loads(self._path("json").read_text()))
 
-    def keep_inputs(self, inputs: Mapping[str, Array]) -> None:
-        """Write the inputs."""
-        _write(self._path("inputs.npz"), inputs)
-
-    def keep_batches(self, calls: Sequence[Mapping[str, Array]]) -> None:
-        """Write the batches."""
-        for i, call in enumerate(calls):
-            _write(self._path(f"batch{i}.npz"), call)
+    def keep(self, name: str, arrays: Mapping[str, Array]) -> None:
+        """Write `inputs`, or `batch0`, `batch1`, ..."""
+        named: dict[str, Any] = {**arrays}  # Any: as savez takes them
+        np.savez(self._path(f"{name}.npz"), **named)
 
     def keep_expected(self, results: Sequence[Array], form: Form | None = None) -> None:
         """Write float64 results; `form`: only for models of this form."""
-        name = "wanted.npz" if form is None else f"{form.name.lower()}.wanted.npz"
-        _write(self._path(name), {f"y{i}": x for i, x in enumerate(results)})
+        name = "wanted" if form is None else f"{form.name.lower()}.wanted"
+        self.keep(name, {f"y{i}": x for i, x in enumerate(results)})
 
     def keep_facts(self, facts: Facts) -> None:
         """Write the figures."""
@@ -101,8 +97,3 @@ class Files:
 
     def _path(self, ending: str) -> Path:
         return self.folder / f"{self.model}.{ending}"
-
-
-def _write(path: Path, arrays: Mapping[str, Array]) -> None:
-    named: dict[str, Any] = {**arrays}  # Any: as savez takes them
-    np.savez(path, **named)

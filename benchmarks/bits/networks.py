@@ -65,9 +65,10 @@ def export(folder: Path, name: str, forms: list[Form]) -> None:
     network = network_of(name)
     if not files.of(Form.F32).exists():
         networks.write(network, files.of(Form.F32))
-        files.keep_inputs({n: x.numpy() for n, x in network.inputs.items()})
+        files.keep("inputs", {n: x.numpy() for n, x in network.inputs.items()})
         torch.manual_seed(2)
-        files.keep_batches(networks.calls_of(network, BATCHES))
+        for i, batch in enumerate(networks.calls_of(network, BATCHES)):
+            files.keep(f"batch{i}", batch)
         files.keep_expected(_exact(network))
         moved = sum(x.numel() * x.element_size() for x in network.inputs.values())
         files.keep_facts(Facts(networks.flops_of(network), networks.bytes_of(network) - moved, moved))

@@ -163,7 +163,7 @@ def export(folder: Path, name: str, forms: Iterable[Form]) -> None:
         model = wide(size, held[bits]) if form is Form.F32 else coded(size, held[bits], level)
         files.of(form).write_bytes(model.SerializeToString())
         files.keep_expected([exact(size, held[bits])], form)
-    files.keep_inputs({"x": input_of(size)})
+    files.keep("inputs", {"x": input_of(size)})
     packed = {f.value: size.packed_bytes(BITS[f][0]) for f in forms if f is not Form.F32}
     files.keep_facts(Facts(size.flops, 4 * size.terms * size.results, size.moved_bytes, packed))
 

@@ -23,8 +23,7 @@ from benchmarks.engines import OPEN, network_of
 from benchmarks.peers import DYNAMIC
 from benchmarks.peers.anyrt import described
 from benchmarks.random_networks import LAYERS as MOST_LAYERS
-from benchmarks.registry import CONTRACTIONS, FAMILIES, LAYERS
-from benchmarks.suite import Suite
+from benchmarks.registry import CONTRACTIONS, FAMILIES, LAYERS, Suite
 from tools.replays.lowering import request_of
 
 THREADS: Final = 2
