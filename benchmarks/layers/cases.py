@@ -15,7 +15,7 @@ from typing import ClassVar
 from benchmarks import steps
 from benchmarks.layers import spellings
 from benchmarks.layers.formula import Formula, Weights, constants_of
-from benchmarks.layers.spellings import Lines, Mean, Root, Spelling, Square
+from benchmarks.layers.spellings import Mean, Root, Sheet, Spelling, Square
 from benchmarks.steps import Cast, Element, Norm, Reshape, Resize, Scale, Shape, Silu, Step, Tensor, Transpose
 
 
@@ -340,21 +340,15 @@ def spelled_cases() -> Iterator[Case]:
 
 
 def _spelled(
-    name: str, root: str, shape: Shape, spell: Callable[[int, Spelling], Lines], how: Spelling,
+    name: str, root: str, shape: Shape, spell: Callable[[Sheet, int, Spelling], None], how: Spelling,
     dtype: Element, widened: bool = False,
 ) -> Case:  # fmt: skip
     """widened: half types are computed in float32, as language models write RMS."""
     half = "" if dtype is F32 else dtype.name.lower()
-    parts = (
-        name,
-        "twice" if how.twice else "",
-        how.square.value,
-        how.mean.value,
-        root,
-        half,
-        steps.name_of(shape),
-    )
-    chain: tuple[Step, ...] = (Formula(spell(shape[-1], how)),)
+    spelled = ("twice" if how.twice else "", how.square.value, how.mean.value, root)
+    parts = (name, *spelled, half, steps.name_of(shape))
+    spell(to := Sheet(), shape[-1], how)
+    chain: tuple[Step, ...] = (Formula(tuple(to.lines)),)
     if half and widened:
         chain = (Cast(F32), *chain, Cast(dtype))
     return Case("_".join(("spelled", *filter(None, parts))), Layer.SPELLED, Tensor(shape, dtype), chain)

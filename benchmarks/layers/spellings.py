@@ -1,7 +1,8 @@
 """RMS normalisation, LayerNorm and variance along the last axis, as exporters write them.
 
->>> [line.name for line in rms(8, Spelling(Square.MUL, Mean.AVG, Root.SQRT))]
-['square', 'mean', 'spread', 'root', 'normal', 'scaled']
+>>> rms(to := Sheet(), 8, Spelling(Square.MUL, Mean.AVG, Root.SQRT))
+>>> [line.op.value for line in to.lines]
+['mul', 'mean', 'add', 'sqrt', 'div', 'mul']
 """
 
 from __future__ import annotations
@@ -9,10 +10,9 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from benchmarks.layers.formula import Line, Number, Op, Weights, X
+from benchmarks.layers.formula import Constant, Line, Number, Op, Weights, X
 
 EPSILON = Number(1e-5)
-Lines = tuple[Line, ...]
 
 
 class Square(enum.Enum):
@@ -49,78 +49,63 @@ class Spelling:
     twice: bool = False
 
 
-def rms(n: int, how: Spelling) -> Lines:
-    """x / √(mean x² + ε) · scale."""
-    square = _squared((X, X), how.square)
-    return (square, *_mean("mean", "square", n, how.mean), *_divided(X, "mean", how.root), _scaled("normal"))
+class Sheet:
+    """A formula that grows line by line; `to(op, *operands)` adds a line and returns its name."""
+
+    def __init__(self) -> None:
+        self.lines: list[Line] = []
+
+    def __call__(self, op: Op, *operands: str | Constant) -> str:
+        name = f"y{len(self.lines)}"
+        self.lines.append(Line(name, op, operands))
+        return name
 
 
-def layer_norm(n: int, how: Spelling) -> Lines:
+def rms(to: Sheet, n: int, how: Spelling) -> None:
+    """x / √(mean x² + ε) · scale, of rows of `n`."""
+    mean = _mean(to, _squared(to, X, X, how.square), n, how.mean)
+    to(Op.MUL, _divided(to, X, mean, how.root), Weights.SCALE)
+
+
+def layer_norm(to: Sheet, n: int, how: Spelling) -> None:
     """(x − mean) / √(variance + ε) · scale + bias."""
-    again = (_difference("again"),) if how.twice else ()
-    above = "again" if how.twice else "difference"
-    return (
-        *_mean("mean", X, n, how.mean),
-        _difference("difference"),
-        _squared(("difference", "difference"), how.square),
-        *_mean("variance", "square", n, how.mean),
-        *again,
-        *_divided(above, "variance", how.root),
-        _scaled("normal"),
-        Line("shifted", Op.ADD, ("scaled", Weights.BIAS)),
-    )
+    mean = _mean(to, X, n, how.mean)
+    difference = to(Op.SUB, X, mean)
+    variance = _mean(to, _squared(to, difference, difference, how.square), n, how.mean)
+    above = to(Op.SUB, X, mean) if how.twice else difference
+    scaled = to(Op.MUL, _divided(to, above, variance, how.root), Weights.SCALE)
+    to(Op.ADD, scaled, Weights.BIAS)
 
 
-def variance(n: int, how: Spelling) -> Lines:
+def variance(to: Sheet, n: int, how: Spelling) -> None:
     """The mean of (x − mean)²."""
-    again = (_difference("again"),) if how.twice else ()
-    factors = ("difference", "again" if how.twice else "difference")
-    return (
-        *_mean("mean", X, n, how.mean),
-        _difference("difference"),
-        *again,
-        _squared(factors, how.square),
-        *_mean("variance", "square", n, how.mean),
-    )
+    mean = _mean(to, X, n, how.mean)
+    difference = to(Op.SUB, X, mean)
+    again = to(Op.SUB, X, mean) if how.twice else difference
+    _mean(to, _squared(to, difference, again, how.square), n, how.mean)
 
 
-def _difference(name: str) -> Line:
-    return Line(name, Op.SUB, (X, "mean"))
+def _squared(to: Sheet, a: str, b: str, how: Square) -> str:
+    """a · b, which are equal."""
+    if how is Square.MUL:
+        return to(Op.MUL, a, b)
+    return to(Op.POW, a, Number(2.0, how is Square.POW_FULL))
 
 
-def _scaled(of: str) -> Line:
-    return Line("scaled", Op.MUL, (of, Weights.SCALE))
+def _mean(to: Sheet, of: str, n: int, how: Mean) -> str:
+    if how is Mean.AVG:
+        return to(Op.MEAN, of)
+    return to(Op.MUL, to(Op.TOTAL, of), Number(1 / n))
 
 
-def _squared(factors: tuple[str, str], how: Square) -> Line:
-    match how:
-        case Square.MUL:
-            return Line("square", Op.MUL, factors)
-        case Square.POW | Square.POW_FULL:
-            return Line("square", Op.POW, (factors[0], Number(2.0, how is Square.POW_FULL)))
-
-
-def _mean(name: str, of: str, n: int, how: Mean) -> Lines:
-    match how:
-        case Mean.AVG:
-            return (Line(name, Op.MEAN, (of,)),)
-        case Mean.SUM:
-            total = f"{name} total"
-            return Line(total, Op.TOTAL, (of,)), Line(name, Op.MUL, (total, Number(1 / n)))
-
-
-def _divided(x: str, by: str, how: Root) -> Lines:
-    spread = Line("spread", Op.ADD, (by, EPSILON))
-    root = Line("root", Op.SQRT, ("spread",))
+def _divided(to: Sheet, x: str, by: str, how: Root) -> str:
+    spread = to(Op.ADD, by, EPSILON)
     match how:
         case Root.SQRT:
-            return spread, root, Line("normal", Op.DIV, (x, "root"))
+            return to(Op.DIV, x, to(Op.SQRT, spread))
         case Root.POWER:
-            power = Line("root", Op.POW, ("spread", Number(0.5)))
-            return spread, power, Line("normal", Op.DIV, (x, "root"))
+            return to(Op.DIV, x, to(Op.POW, spread, Number(0.5)))
         case Root.INVERSE:
-            power = Line("inverse", Op.POW, ("spread", Number(-0.5)))
-            return spread, power, Line("normal", Op.MUL, (x, "inverse"))
+            return to(Op.MUL, x, to(Op.POW, spread, Number(-0.5)))
         case Root.RECIP:
-            recip = Line("inverse", Op.RECIP, ("root",))
-            return spread, root, recip, Line("normal", Op.MUL, (x, "inverse"))
+            return to(Op.MUL, x, to(Op.RECIP, to(Op.SQRT, spread)))
