@@ -10,8 +10,8 @@ from anyrt.backends import meeting
 from anyrt.backends.cpu.meet import meet_text
 from anyrt.backends.cpu.processors import Level, forced
 from anyrt.codegen.llvm import compile_text
+from anyrt.core.enums import CollectiveOperation as C
 from anyrt.core.enums import ReduceOperation as R
-from anyrt.core.enums_more import CollectiveOperation as C
 from anyrt.core.errors import ResourceError
 from anyrt.runtime.collective import Exchange, Exchanger
 from anyrt.runtime.ranks import SMALL, SharedRanks
@@ -22,7 +22,7 @@ import os, signal, time, warnings
 import numpy as np
 from anyrt.backends import meeting
 from anyrt.core.enums import ReduceOperation as R
-from anyrt.core.enums_more import CollectiveOperation as C
+from anyrt.core.enums import CollectiveOperation as C
 from anyrt.runtime.collective import Exchange, Exchanger, exchange
 total = Exchanger(ranks, Exchange(C.ALL_REDUCE, R.SUM))
 x, y = np.zeros(3, np.float32), np.empty(3, np.float32)
