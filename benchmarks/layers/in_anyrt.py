@@ -10,6 +10,7 @@ import anyrt as trt
 from benchmarks import steps
 from benchmarks.layers.cases import Case
 from benchmarks.layers.formula import FOLDS, Constant, Formula, Line, Op, evaluate
+from benchmarks.layers.spellings import rms_steps
 from benchmarks.peers import DYNAMIC, Task
 from benchmarks.peers.anyrt import DTYPES, Sizes, inputs_of
 from benchmarks.steps import Element, Shape, Statistics, Step, Tensor
@@ -42,9 +43,15 @@ def add(network: trt.INetworkDefinition, task: Task, sizes: Sizes) -> dict[str, 
     """The steps as layers."""
     case, tensor = task.case, inputs_of(network, task, sizes)["x"]
     x = Tensor(case.dynamic[0], case.input.dtype) if -1 in tensor.shape else case.input
-    for step, before in zip(case.steps, steps.types(case.steps, x), strict=False):
+    return {"y": _chain(network, tensor, case.steps, x)}
+
+
+def _chain(
+    network: trt.INetworkDefinition, tensor: trt.ITensor, chain: tuple[Step, ...], x: Tensor
+) -> trt.ITensor:
+    for step, before in zip(chain, steps.types(chain, x), strict=False):
         tensor = _add(network, tensor, step, before)
-    return {"y": tensor}
+    return tensor
 
 
 def _add(network: trt.INetworkDefinition, x: trt.ITensor, step: Step, before: Tensor) -> trt.ITensor:
@@ -55,6 +62,8 @@ def _add(network: trt.INetworkDefinition, x: trt.ITensor, step: Step, before: Te
             return _resize(network, x, step)
         case steps.Transpose() | steps.Reshape():
             return _shuffle(network, x, step)
+        case steps.Norm(kind=Statistics.RMS):
+            return _chain(network, x, rms_steps(before), before)
         case steps.Norm():
             return _norm(network, x, step, before)
         case steps.Silu():
@@ -104,8 +113,6 @@ def _shuffle(
 
 def _norm(network: trt.INetworkDefinition, x: trt.ITensor, step: steps.Norm, before: Tensor) -> trt.ITensor:
     scale, bias = norm_values(step, before.shape)
-    if step.kind is Statistics.RMS:
-        return _rms(network, x, step, before, scale)
     mask = sum(1 << axis for axis in steps.norm_axes(step, len(before.shape)))
     shape = steps.affine_shape(step, before.shape)
     gain, offset = (_constant(network, a, shape, before.dtype) for a in (scale, bias))
@@ -119,26 +126,6 @@ def _norm(network: trt.INetworkDefinition, x: trt.ITensor, step: steps.Norm, bef
 def _constant(network: trt.INetworkDefinition, array: Array, shape: Shape, dtype: Element) -> trt.ITensor:
     weights = np.ascontiguousarray(array.astype(dtype.numpy))
     return network.add_constant(shape, trt.Weights(weights)).get_output(0)
-
-
-def _rms(
-    network: trt.INetworkDefinition, x: trt.ITensor, step: steps.Norm, before: Tensor, scale: Array
-) -> trt.ITensor:
-    """x / √(mean x² + ε) · scale, in float32."""
-    ops = trt.ElementWiseOperation
-    rank, axes = len(before.shape), sum(1 << a for a in steps.norm_axes(step, len(before.shape)))
-
-    def both(a: trt.ITensor, b: trt.ITensor, op: trt.ElementWiseOperation) -> trt.ITensor:
-        return network.add_elementwise(a, b, op).get_output(0)
-
-    wide = x if before.dtype is Element.F32 else network.add_cast(x, trt.float32).get_output(0)
-    square = both(wide, wide, ops.PROD)
-    mean = network.add_reduce(square, trt.ReduceOperation.AVG, axes, True).get_output(0)
-    epsilon = _constant(network, np.full(1, step.epsilon), (1,) * rank, Element.F32)
-    root = network.add_unary(both(mean, epsilon, ops.SUM), trt.UnaryOperation.SQRT).get_output(0)
-    weights = _constant(network, scale, steps.affine_shape(step, before.shape), Element.F32)
-    y = both(both(wide, root, ops.DIV), weights, ops.PROD)
-    return y if before.dtype is Element.F32 else network.add_cast(y, DTYPES[before.dtype.numpy]).get_output(0)
 
 
 def _formula(network: trt.INetworkDefinition, x: trt.ITensor, step: Formula, before: Tensor) -> trt.ITensor:

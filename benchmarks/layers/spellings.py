@@ -10,7 +10,8 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from benchmarks.layers.formula import Constant, Line, Number, Op, Weights, X
+from benchmarks.layers.formula import Constant, Formula, Line, Number, Op, Weights, X
+from benchmarks.steps import Cast, Element, Step, Tensor
 
 EPSILON = Number(1e-5)
 
@@ -65,6 +66,13 @@ def rms(to: Sheet, n: int, how: Spelling) -> None:
     """x / √(mean x² + ε) · scale, of rows of `n`."""
     mean = _mean(to, _squared(to, X, X, how.square), n, how.mean)
     to(Op.MUL, _divided(to, X, mean, how.root), Weights.SCALE)
+
+
+def rms_steps(x: Tensor) -> tuple[Step, ...]:
+    """RMS normalisation of a tensor by elementary steps, in float32."""
+    rms(to := Sheet(), x.shape[-1], Spelling(Square.POW, Mean.AVG, Root.SQRT))
+    formula = Formula(tuple(to.lines))
+    return (formula,) if x.dtype is Element.F32 else (Cast(Element.F32), formula, Cast(x.dtype))
 
 
 def layer_norm(to: Sheet, n: int, how: Spelling) -> None:
