@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -10,7 +11,7 @@ import ml_dtypes
 import numpy as np
 
 import anyrt as trt
-from benchmarks.families.case import Case, Family, Node, Shape, constant_of, normal, size
+from benchmarks.families.case import Case, Family, Make, Node, Random, Shape, constant_of, normal, size
 from benchmarks.values import Array
 
 INT8, FP8, INT4 = (np.dtype(t) for t in (np.int8, ml_dtypes.float8_e4m3fn, ml_dtypes.int4))
@@ -23,18 +24,60 @@ BIG: Shape = (8, 512, 768)
 SQUARE: Shape = (2048, 2048)
 
 
+@dataclass(frozen=True, slots=True)
+class Coding:
+    """Numbers of a shape and type as codes of a narrow type, with scales per tensor, along an axis or per
+    block of a row."""
+
+    shape: Shape
+    narrow: Any  # Any: a NumPy type
+    axis: int | None = None
+    block: int | None = None
+    dtype: Any = np.float32  # Any: see above
+
+    def scale(self) -> Array:
+        """The scales; per block: (rows, blocks)."""
+        random, shape = np.random.default_rng(3), self.shape
+        along: Shape = () if self.axis is None else (shape[self.axis],)
+        sizes = (shape[0], shape[1] // self.block) if self.block else along
+        return np.asarray(np.exp2(random.integers(-7, -3, sizes)), self.dtype)
+
+    def wide(self) -> Array:
+        """The scales in a form that broadcasts in PyTorch."""
+        scale = self.scale()
+        if self.block or self.axis is None:
+            return scale[..., None] if self.block else scale
+        return scale.reshape([-1 if k == self.axis else 1 for k in range(len(self.shape))])
+
+    def case(self, kind: str, make: Make, torch: Any, **functions: Any) -> Case:  # Any: see Case
+        """The case of a node: of QuantizeLinear or DequantizeLinear."""
+        grain = f"_axis{self.axis}" if self.axis is not None else f"_block{self.block}" if self.block else ""
+        half = "_f16" if self.dtype is np.float16 else ""
+        name = f"{kind.lower()}_{size(self.shape)}_{NAMES[self.narrow]}{grain}{half}"
+        attributes: dict[str, int] = {} if self.axis is None else {"axis": self.axis}
+        attributes |= {"axis": 1, "block_size": self.block} if self.block else {}
+        scale = self.scale()
+        node = Node(f"{kind}Linear", ("x", scale, np.zeros(scale.shape, self.narrow)), attributes)
+        return Case(name, Family.CODE, {"x": make}, node, torch, **functions)
+
+
+CODINGS = (
+    Coding(BIG, INT8),
+    Coding(BIG, INT8, axis=2),
+    Coding((256, 64, 28, 28), INT8, axis=1),
+    Coding(SQUARE, INT8, block=32),
+    Coding(BIG, FP8),
+    Coding(SQUARE, INT4, axis=0),
+    Coding(SQUARE, INT4, block=32),
+    Coding(BIG, INT8, dtype=np.float16),
+)
+
+
 def cases() -> Iterator[Case]:
     """Scales per tensor, per channel and per block; all narrow types; float16; dynamic scales per block and
     per row."""
-    for make in (_quantize, _dequantize):
-        yield make(BIG, INT8)
-        yield make(BIG, INT8, axis=2)
-        yield make((256, 64, 28, 28), INT8, axis=1)
-        yield make(SQUARE, INT8, block=32)
-        yield make(BIG, FP8)
-        yield make(SQUARE, INT4, axis=0)
-        yield make(SQUARE, INT4, block=32)
-        yield make(BIG, INT8, dtype=np.float16)
+    yield from map(_quantize, CODINGS)
+    yield from map(_dequantize, CODINGS)
     for shape in (SQUARE, (4096, 4096), (11008, 4096)):
         yield _weights_of_four_bits(1, shape, 32)
     yield _weights_of_four_bits(16, (8192, 2048), 32)
@@ -43,40 +86,9 @@ def cases() -> Iterator[Case]:
     yield _dynamic((1024, 1024), FP4, 16)
 
 
-def _scales(shape: Shape, axis: int | None, block: int | None, dtype: Any) -> Array:  # Any: a NumPy type
-    random = np.random.default_rng(3)
-    if block:
-        scale_shape: Shape = (shape[0], shape[1] // block)
-    else:
-        scale_shape = () if axis is None else (shape[axis],)
-    return np.asarray(np.exp2(random.integers(-7, -3, scale_shape)), dtype)
-
-
-def _spread(scale: Array, shape: Shape, axis: int | None, block: int | None) -> Array:
-    """Scales in a form that broadcasts in NumPy and PyTorch."""
-    if block:
-        return np.repeat(scale, block, 1)
-    if axis is None:
-        return scale
-    return scale.reshape([-1 if k == axis else 1 for k in range(len(shape))])
-
-
-def _name(verb: str, shape: Shape, narrow: Any, axis: int | None, block: int | None, dtype: Any) -> str:
-    grain = f"_axis{axis}" if axis is not None else f"_block{block}" if block else ""
-    return f"{verb}_{size(shape)}_{NAMES[narrow]}{grain}{'_f16' if dtype is np.float16 else ''}"
-
-
-def _node(kind: str, scale: Array, narrow: Any, axis: int | None, block: int | None) -> Node:
-    attributes: dict[str, Any] = {} if axis is None else {"axis": axis}
-    attributes |= {"axis": 1, "block_size": block} if block else {}
-    return Node(kind, ("x", scale, np.zeros(scale.shape, narrow)), attributes)
-
-
-def _quantize(
-    shape: Shape, narrow: Any, axis: int | None = None, block: int | None = None, dtype: Any = np.float32
-) -> Case:
-    scale = _scales(shape, axis, block, dtype)
-    wide, (low, high) = _spread(scale, shape, axis, block), LIMITS[narrow]
+def _quantize(coding: Coding) -> Case:
+    shape, narrow, axis, block = coding.shape, coding.narrow, coding.axis, coding.block
+    scale, wide, (low, high) = coding.scale(), coding.wide(), LIMITS[narrow]
 
     def ours(network: Any, x: Any) -> Any:  # Any: tensors and layers
         layer = network.add_quantize(x, constant_of(network, scale), OURS[narrow])
@@ -86,7 +98,7 @@ def _quantize(
 
     def torch(module: Any, x: Any) -> Any:  # Any: tensors
         if block:
-            steps = (x.reshape(shape[0], -1, block) / module.from_numpy(scale)[..., None]).reshape(shape)
+            steps = (x.reshape(shape[0], -1, block) / module.from_numpy(wide)).reshape(shape)
         else:
             steps = x / module.from_numpy(wide)
         if narrow == FP8:
@@ -100,16 +112,9 @@ def _quantize(
         zeros = module.zeros(scale.shape, dtype=module.int64)
         return module.quantize_per_channel(x, module.from_numpy(scale), zeros, axis, module.qint8).int_repr()
 
-    plain = narrow == INT8 and dtype is np.float32 and not block
-    return Case(
-        _name("quantize", shape, narrow, axis, block, dtype),
-        Family.CODE,
-        {"x": normal(*shape, dtype=dtype)},
-        _node("QuantizeLinear", scale, narrow, axis, block),
-        torch,
-        ours=ours,
-        eagerly=library if plain else None,
-    )
+    is_plain = narrow == INT8 and coding.dtype is np.float32 and not block
+    make = normal(*shape, dtype=coding.dtype)
+    return coding.case("Quantize", make, torch, ours=ours, eagerly=library if is_plain else None)
 
 
 def _packed(codes: Any) -> Any:  # Any: a tensor of int8
@@ -117,38 +122,23 @@ def _packed(codes: Any) -> Any:  # Any: a tensor of int8
     return (codes[..., ::2] & 15) | (codes[..., 1::2] << 4)
 
 
-def _dequantize(
-    shape: Shape, narrow: Any, axis: int | None = None, block: int | None = None, dtype: Any = np.float32
-) -> Case:
-    scale = _scales(shape, axis, block, dtype)
-    wide = _spread(scale, shape, axis, block)
+def _dequantize(coding: Coding) -> Case:
+    shape, narrow, block, wide = coding.shape, coding.narrow, coding.block, coding.wide()
+    low, high = (int(np.clip(x, -128, 127)) for x in LIMITS[narrow])
 
-    def make(random: np.random.Generator) -> Array:
-        low, high = LIMITS[narrow]
-        return (
-            random.integers(max(low, -128), min(high, 127), shape, endpoint=True)
-            .astype(np.int8)
-            .astype(narrow)
-        )
+    def make(random: Random) -> Array:
+        return random.integers(low, high, shape, endpoint=True).astype(np.int8).astype(narrow)
 
     def torch(module: Any, x: Any) -> Any:  # Any: tensors
-        scales = module.from_numpy(scale if block else wide)
+        scales = module.from_numpy(wide)
         if narrow == INT4:
             x = module.stack([(x << 4) >> 4, x >> 4], -1).reshape(shape)
         numbers = x.to(scales.dtype)
-        return (
-            (numbers.reshape(shape[0], -1, block) * scales[..., None]).reshape(shape)
-            if block
-            else numbers * scales
-        )
+        if block:
+            return (numbers.reshape(shape[0], -1, block) * scales).reshape(shape)
+        return numbers * scales
 
-    return Case(
-        _name("dequantize", shape, narrow, axis, block, dtype),
-        Family.CODE,
-        {"x": make},
-        _node("DequantizeLinear", scale, narrow, axis, block),
-        torch,
-    )
+    return coding.case("Dequantize", make, torch)
 
 
 def _weights_of_four_bits(rows: int, shape: Shape, block: int) -> Case:
