@@ -118,4 +118,4 @@ def arrays_in(call: Kept) -> tuple[Array, ...]:
 
 def dtype_of(engine: trt.ICudaEngine, name: str) -> np.dtype[Any]:  # Any: whichever it is
     """The NumPy type of a tensor; bfloat16 included, which `nptype` refuses as TensorRT does."""
-    return numpy_dtype(engine.get_tensor_dtype(name))
+    return np.dtype(numpy_dtype(engine.get_tensor_dtype(name)))

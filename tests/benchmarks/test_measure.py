@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import anyrt as trt
 from anyrt.core.errors import ResourceError
 from benchmarks import __main__ as cli
-from benchmarks import limit, measure, record, table
+from benchmarks import engines, limit, measure, record, table
 from benchmarks.compare import comparison
 from benchmarks.layers import goals, report
 from benchmarks.layers.cases import CASES, SPELLED, TINY, Case, Layer
@@ -105,6 +106,15 @@ def test_a_peer_that_is_not_installed_is_named_with_the_reason():
     here, missing = load_peers(("numpy", "nobody"))
     assert list(here) == ["numpy"]
     assert "nobody" in missing["nobody"]
+
+
+def test_engines_of_bfloat16_have_memory():
+    builder, network, config = engines.empty(1)
+    layer = network.add_activation(network.add_input("x", trt.bfloat16, (2, 3)), trt.ActivationType.RELU)
+    network.mark_output(layer.get_output(0))
+    way = engines.bound(bytes(engines.built((builder, network, config))))
+    way.run()
+    assert {x.dtype for x in way.result()} == {BF16.numpy}
 
 
 @pytest.mark.parametrize("threads", [1, 2])
