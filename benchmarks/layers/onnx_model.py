@@ -69,12 +69,14 @@ def _norm(to: Writer, x: str, step: steps.Norm, before: Tensor) -> str:
 
 
 def _rms(to: Writer, x: str, step: steps.Norm, before: Tensor, scale: Array) -> str:
-    """Several nodes in float32, which peers may fuse."""
+    """Several nodes in float32, which peers may fuse: ONNX Runtime only if the weights have one axis."""
     wide = x if before.dtype is Element.F32 else to.node("Cast", x, to=TensorProto.FLOAT)
-    axes = to.array(np.array(steps.norm_axes(step, len(before.shape)), np.int64))
+    normalized = steps.norm_axes(step, len(before.shape))
+    axes, weights = to.array(np.array(normalized, np.int64)), scale.astype(np.float32)
+    factor = to.array(weights.reshape(-1) if len(normalized) == 1 else weights)
     mean = to.node("ReduceMean", to.node("Pow", wide, to.array(np.array(2, np.float32))), axes, keepdims=1)
     root = to.node("Sqrt", to.node("Add", mean, to.array(np.array(step.epsilon, np.float32))))
-    y = to.node("Mul", to.node("Div", wide, root), to.array(scale.astype(np.float32)))
+    y = to.node("Mul", to.node("Div", wide, root), factor)
     return y if before.dtype is Element.F32 else to.node("Cast", y, to=DTYPES[before.dtype])
 
 
