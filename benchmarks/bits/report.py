@@ -12,24 +12,26 @@ from benchmarks.table import Page, Table, digits, ms, percent
 
 HEAD = """# Fewer bits
 
-Models and products in bfloat16, half, int8 and weights of a few bits, and float32 convolutions by fewer
-products, by AnyRT and other programs. Written by `python -m benchmarks bits`; the folder `benchmarks/bits/`
-says how. Times of one machine do not carry over to another; ratios do, roughly.
+These tables compare AnyRT with other programs. The rows are models and products in bfloat16, half, int8 and
+weights of a few bits, and float32 convolutions by fewer products. Written by `python -m benchmarks bits`; the
+folder `benchmarks/bits/` describes how. Times of one machine do not carry over to another; ratios do,
+roughly.
 """
 HOW = """Weights are random. Normalisations know the numbers that reach them, and ranges of int8 come from
-random inputs. Before anything is timed, results are compared with those of the float32 model in float64
-(products of weights of a few bits: with those of the same weights). The error is a part of the largest
-magnitude; it and the cosine are those of the worst output. All programs run a model in turn, forwards and
-backwards, with a pause before it; times are medians. The limit is the larger of two times. One is that of
-the multiplications and additions with the vector instructions of the row's type: dots of bfloat16 or
-bytes if there are any, multiply-adds of float32 otherwise. Matrix tiles (AMX) can stay below it. The
-other one is that of reading weights and inputs again and again; what fits into a cache is read from
-there. "Executed" is the same share by the products that kernels do, of which Winograd has fewer. "By our
-own" is how many times as fast as our own float32 engine a row is, or, where it is float32, as the same
-engine without Winograd. Bytes are those of the plan, and what a process has more when it has loaded the
+random inputs. Before anything is timed, results are compared with those of the float32 model in float64.
+Products of weights of a few bits are compared with products of the same weights. The error is a part of the
+largest magnitude; it and the cosine are those of the worst output. All programs run a model in turn, forwards
+and backwards, with a pause before each; times are medians. The limit is the larger of two times. One is that
+of the multiplications and additions with the vector instructions of the row's type: dots of bfloat16 or bytes
+if there are any, multiply-adds of float32 otherwise. Matrix tiles (AMX) can take less time than that. The
+other one is that of reading weights and inputs again and again; what fits into a cache is read from there.
+"Executed" is the same share by the products that kernels do, of which Winograd has fewer. "By our own" is how
+many times as fast as our own float32 engine a row is. If the row is float32, it is compared with the same
+engine without Winograd. Bytes are those of the plan, and those that a process has more when it has loaded the
 mapped plan and run, without inputs and outputs; "packed" is codes and scales. Building is CPU seconds,
-calibration included. Each engine has a process of its own with an empty cache. OpenVINO and ONNX Runtime
-run the file of ONNX Runtime's quantiser where ours was calibrated."""
+calibration included. Each engine has a process of its own with an empty cache. OpenVINO and ONNX Runtime run
+the file of ONNX Runtime's quantiser where ours was calibrated.
+"""
 PAGE = Page(HEAD, HOW)
 COLUMNS = (
     "row", "AnyRT ms", "best peer", "ms", "faster", "by our own", "of the limit", "executed", "plan MB",
