@@ -18,23 +18,25 @@ HALF = re.compile("_b?f16(?=_|$)")
 LAYER_COLUMNS = ("layer", "cases", "not slower than the best peer", "times faster, mean", "least",
                  "wanted", "× limit, mean", "wanted", "reached")  # fmt: skip
 SPELLED = (
-    "RMS, LayerNorm and variance, each part written as exporters write it, and by every program alike. The "
-    "names tell: x · x or a power, a mean or a sum, the root; twice: the difference to the mean is written "
-    "where it is used. Reached when no program is faster (3 % is a tie)."
+    "RMS, LayerNorm and variance from elementary layers, as exporters write them. All programs compute the "
+    "same layers. The names state the parts: x · x or a power, a mean or a sum, the root. Twice: the "
+    "difference to the mean is computed at each use. The goal is reached if no program is faster (3 % is a "
+    "tie)."
 )
 
 HEAD = """# Layers and chains of layers
 
-AnyRT beside other programs, and beside the least time that the memory traffic of a case allows on this
-machine. Written by `python -m benchmarks ops`; the folder `benchmarks/` says how. Times of one machine do not
-carry over to another; ratios do, roughly.
+These tables compare AnyRT with other programs, and with the least time that the memory traffic of a case
+allows on this machine. Written by `python -m benchmarks ops`; the folder `benchmarks/` describes how. Times
+of one machine do not carry over to another; ratios do, roughly.
 """
-HOW = """Every program runs each case in turn, forwards and backwards, with a pause before it (thread pools
-spin after a run) and on a quiet machine (a loop of multiply-adds is timed first). Results are compared with
-float64 NumPy before anything is timed. Inputs and outputs are bound beforehand where a program can do that;
-OpenVINO computes in float32. The limit is a plain kernel that reads and writes as many bytes once, in order,
-with the same threads, by the better of normal and non-temporal stores. Errors are in units of the last place
-of the result, or of the results' root mean square where a result is smaller.
+HOW = """All programs run each case in turn, forwards and backwards. A pause precedes each, because thread
+pools spin after a run. The machine is quiet: a loop of multiply-adds, timed first, shows that. Before
+anything is timed, results are compared with float64 NumPy. Inputs and outputs are bound beforehand if a
+program can do that. OpenVINO computes in float32. The limit is the time of a plain kernel that reads and
+writes as many bytes once, in order, with the same threads. It uses the better of normal and non-temporal
+stores. Errors are in units of the last place of the result. If a result is smaller than the root mean square
+of all results, they are in units of the last place of that mean.
 """
 PAGE = Page(HEAD, HOW)
 
@@ -61,7 +63,10 @@ def cases(rows: Sequence[Row], threads: str) -> Table:
     """A row for each case."""
     columns = ("case", "limit µs", "AnyRT µs", "min", "× limit", "best peer µs", "best peer",
                "times faster", "error ulp", "best peer's", "missing")  # fmt: skip
-    note = "Medians. × limit: AnyRT's time by the limit. Times faster: the best peer's time by AnyRT's."
+    note = (
+        "Times are medians. × limit: AnyRT's time divided by the limit. Times faster: the best peer's time "
+        "divided by AnyRT's."
+    )
     return Table(f"Cases, {threads}", columns, tuple(map(_case, rows)), note)
 
 
@@ -83,8 +88,9 @@ def layers(rows: Sequence[Row], threads: str) -> Table:
     total = ("all", str(len(rows)), leads.share, leads.mean, leads.least, f"mean {goals.ALL_FASTER:g}",
              overs.mean, "", _yes(is_reached))  # fmt: skip
     note = (
-        "Means are geometric. A layer is reached when every case is as much faster as wanted (3 % is a tie) "
-        "and the mean ratio to the limit, over cases whose limit is at least 20 µs, is small enough."
+        "Means are geometric. A layer is reached if two conditions hold. Each case is as many times faster "
+        "as wanted (3 % is a tie). The mean ratio to the limit, over cases whose limit is at least 20 µs, is "
+        "at most the wanted one."
     )
     return Table(f"Layers, {threads}", LAYER_COLUMNS, (*lines, total), note)
 
@@ -117,7 +123,8 @@ def _yes(reached: bool) -> str:
 def peers(rows: Sequence[Row], threads: str) -> Table:
     """Each peer's time as a multiple of AnyRT's."""
     note = (
-        "The fastest way of each peer. –: has no way to compute the case; wrong: differs from the reference."
+        "The fastest way of each peer. –: it has no way to compute the case; wrong: its result differs from "
+        "the reference."
     )
     return every_peer(f"Peers' times as multiples of AnyRT's, {threads}", rows, _beside, note)
 
@@ -139,7 +146,7 @@ def halves(rows: Sequence[Row], threads: str) -> Table:
     full = {r.case: by_name.get(HALF.sub("", r.case), r) for r in rows}
     halves = [r for r in rows if full[r.case] is not r and r.limit >= goals.LEAST_LIMIT_US]
     lines = [_ratio(r.case, r.ours, full[r.case].ours) for r in halves]
-    note = f"Wanted: at most {goals.HALF_TYPE} where memory decides."
+    note = f"Wanted: at most {goals.HALF_TYPE} if memory bounds the case."
     columns = ("case", "µs", "float32 µs", "ratio")
     return Table(f"Half types, {threads}", columns, tuple(filter(None, lines)), note)
 
@@ -202,13 +209,15 @@ def mechanisms(gains: Sequence[Gain]) -> list[Table]:
         f"Mechanisms, {threads} threads",
         ("mechanism", "where", "case", "without µs", "with µs", "times faster", "by minima"),
         tuple(_gain(g, (g.without, g.without_minimum), (g.median, g.minimum)) for g in gains if g.kept),
-        "Each case in turn without the mechanism and with it, all others on. Medians; minima last.",
+        "Each case runs in turn without the mechanism and with it; all other mechanisms are on. Times are "
+        "medians; the last column compares minima.",
     )
     tried = Table(
         f"Tried and not kept, {threads} threads",
         ("attempt", "where", "case", "as it is µs", "tried µs", "times faster", "by minima"),
         tuple(_gain(g, (g.median, g.minimum), (g.without, g.without_minimum)) for g in gains if not g.kept),
-        "Each case in turn as it is and with another choice; below 1 the attempt is slower. Medians.",
+        "Each case runs in turn as it is and with the attempt. Below 1, the attempt is slower. Times are "
+        "medians; the last column compares minima.",
     )
     return [kept, *([tried] if tried.rows else [])]
 
