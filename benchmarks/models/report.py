@@ -15,17 +15,18 @@ MOST = 1.3  # times the best program's time that no model may take
 WORST = 8  # kernels of a model that a table names
 HEAD = """# Whole models
 
-Models that PyTorch exports to ONNX, with random weights, by AnyRT and other programs. Written by
-`python -m benchmarks models`; the folder `benchmarks/models/` says how. Times of one machine do not carry
-over to another; ratios do, roughly.
+These tables compare AnyRT with other programs on models that PyTorch exports to ONNX, with random weights.
+Written by `python -m benchmarks models`; the folder `benchmarks/models/` describes how. Times of one machine
+do not carry over to another; ratios do, roughly.
 """
-HOW = """All programs run each model in turn, forwards and backwards, with a pause before it; outputs are
-compared with AnyRT's before anything is timed. OpenVINO computes in float32. Ratios are of least times: other
-work on the machine only adds to a time. Loading, from the file to the first run, and memory are of processes
-of their own, AnyRT's with a warm cache. The limit is the larger of two times: the model's multiplications and
-additions by what a loop of multiply-adds manages, and its weights and inputs by what a loop that reads
-manages, all in float32; fewer products than the model has (Winograd) or products of bytes, as models called
-int8 have them, may get below it. Kernels in loops are told together, without their work.
+HOW = """All programs run each model in turn, forwards and backwards, with a pause before each. Before
+anything is timed, outputs are compared with AnyRT's. OpenVINO computes in float32. Ratios are of least times,
+because other work on the machine only adds to a time. Loading and memory are measured in separate processes,
+AnyRT's with a warm cache. Loading lasts from the file to the first run. The limit is the larger of two times,
+both in float32. One is that of the model's multiplications and additions at the rate of a loop of
+multiply-adds. The other one is that of its weights and inputs at the rate of a loop that reads. A model can
+take less time than the limit if it computes fewer products (Winograd), or products of bytes, as models called
+int8 do. Kernels in loops are listed together, without their work.
 """
 PAGE = Page(HEAD, HOW)
 
@@ -51,7 +52,7 @@ def _standing(rows: Sequence[Measured]) -> Table:
     leads = Leads.of(rows, lead)
     note = (
         f"{leads.share} models not slower than the best other program, {leads.slower_than(MOST)} slower than "
-        f"{MOST} times that; {leads.mean} times as fast in the mean. Least times."
+        f"{MOST} times that. In the mean, AnyRT is {leads.mean} times as fast. Times are minima."
     )
     threads = rows[0].threads if rows else 0
     return Table(f"Models, {threads} threads", columns, tuple(map(_stand, rows)), note)
@@ -70,7 +71,7 @@ def _stand(model: Measured) -> tuple[str, ...]:
 
 
 def _latencies(rows: Sequence[Measured]) -> Table:
-    note = "Milliseconds: median, and the time that 99 % of the runs stay below."
+    note = "Milliseconds: the median, and the 99th percentile."
     lines = tuple((r.model, *(_cell(r, p) for p in PROGRAMS)) for r in rows)
     return Table("Latency", ("model", *PROGRAMS), lines, note)
 
@@ -81,7 +82,7 @@ def _cell(model: Measured, program: str) -> str:
 
 
 def _loads(rows: Sequence[Measured]) -> Table:
-    note = "Seconds from the file to a model that is ready, and megabytes that the process has more then."
+    note = "Seconds from the file to a ready model, and the megabytes by which the process grows."
     columns = ("model", "AnyRT, cold cache", *PROGRAMS)
     lines = tuple((r.model, f"{r.first_load_s:.2f} s", *(_load(r, p) for p in PROGRAMS)) for r in rows)
     return Table("Loading", columns, lines, note)
@@ -98,8 +99,9 @@ def _worst(model: Measured) -> Table:
     total = sum(k.microseconds for k in model.kernels)
     least = sum(model.least_us(k.flops, k.bytes) for k in model.kernels)
     note = (
-        f"{len(model.kernels)} kernels, one by one {ms(total)} ms, of which {least / total:.0%} is the "
-        f"limit of each; the {WORST} that lose most time by it."
+        f"{len(model.kernels)} kernels take {ms(total)} ms, timed one by one. The sum of their limits is "
+        f"{least / total:.0%} of that. The table has the {WORST} kernels that exceed their limits "
+        "by most time."
     )
     columns = ("kernel", "µs", "of all", "MFLOP", "kB", "limit µs", "of the limit")
     return Table(f"Kernels of {model.model}", columns, tuple(_kernels(model, total)), note)
