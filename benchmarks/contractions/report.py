@@ -16,18 +16,19 @@ from benchmarks.table import Page, Table, below, by_threads, digits, percent, sh
 
 HEAD = """# Products, convolutions, attention
 
-AnyRT beside other programs, and beside the least time that a case can take on this machine: its
-multiplications and additions on registers, or its bytes moved once, whichever is longer. Written by
-`python -m benchmarks contractions`; the folder `benchmarks/contractions/` says how. Times of one machine do
-not carry over to another; ratios do, roughly.
+These tables compare AnyRT with other programs, and with the least time that a case can take on this machine.
+That is the time of its multiplications and additions on registers, or of moving its bytes once, whichever is
+longer. Written by `python -m benchmarks contractions`; the folder `benchmarks/contractions/` describes how.
+Times of one machine do not carry over to another; ratios do, roughly.
 """
-HOW = """Every program runs each case in turn, forwards and backwards, with a pause before it and on a quiet
-machine. Results are compared with float64 NumPy before anything is timed. Inputs and outputs are bound
-beforehand where a program can do that; OpenVINO computes in float32, but for half types. Ratios are medians
-of turns. The arithmetic's limit is a loop of multiply-adds (of dot instructions for bfloat16 and int8, where
-these are faster), as many as the case has, with the same threads; a unit for whole tiles (AMX), which some
-programs use for bfloat16 and int8, is no limit and has a column of its own. A share above 100 % is of a sum
-that takes fewer multiplications than its definition (Winograd's tiles), or of whole tiles.
+HOW = """All programs run each case in turn, forwards and backwards, with a pause before each and on a quiet
+machine. Before anything is timed, results are compared with float64 NumPy. Inputs and outputs are bound
+beforehand if a program can do that. OpenVINO computes in float32, except for half types. Ratios are medians
+over turns. The limit of arithmetic is the time of a loop of as many multiply-adds as the case has, with the
+same threads. For bfloat16 and int8, the loop has dot instructions if these are faster. Some programs use a
+unit for whole tiles (AMX) for bfloat16 and int8. Its time is no limit and has a column of its own. A share
+above 100 % has one of two reasons: the sum takes fewer multiplications than its definition (Winograd's
+tiles), or it is computed in whole tiles.
 """
 PAGE = Page(HEAD, HOW)
 
@@ -55,8 +56,8 @@ def groups(rows: Sequence[Row], threads: str) -> Table:
                "share of the limit, mean", "least", "wanted", "reached")  # fmt: skip
     lines = tuple(_standing(goals.standing(group, mine, rows)) for group, mine in _by_group(rows).items())
     note = (
-        "Times faster: the best peer's time by ours; means of these are geometric. A share of the limit is "
-        "the limit's time by ours, over cases whose limit is at least 20 µs. 3 % is a tie."
+        "Times faster: the best peer's time divided by AnyRT's; means of these are geometric. Share of the "
+        "limit: the limit's time divided by AnyRT's, over cases whose limit is at least 20 µs. 3 % is a tie."
     )
     return Table(f"Goals, {threads}", columns, lines, note)
 
@@ -113,8 +114,8 @@ def missed(rows: Sequence[Row], threads: str) -> Table:
 def peers(rows: Sequence[Row], threads: str) -> Table:
     """Each peer's time as a multiple of AnyRT's."""
     note = (
-        "The fastest way of each peer, as a multiple of AnyRT's time, or in µs where AnyRT has none. –: has "
-        "no way to compute the case; wrong: differs from the reference."
+        "The fastest way of each peer, as a multiple of AnyRT's time, or in µs if AnyRT has none. –: it has "
+        "no way to compute the case; wrong: its result differs from the reference."
     )
     return report.every_peer(f"Every peer, {threads}", rows, _beside, note)
 
