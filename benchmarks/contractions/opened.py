@@ -31,13 +31,15 @@ EDGES, BATCHES, TOKENS = (14, 28, 56), (1, 2, 8), (64, 197, 512)
 ROWS = (32, 197, 512)
 HEAD = """# One engine for all sizes
 
-An engine with open sizes beside engines that were built for each of them, at the least, usual and
-largest sizes of its profile. Written by `python -m benchmarks open`; `benchmarks/contractions/opened.py` says
-how. Times of one machine do not carry over to another; ratios do, roughly.
+This table compares an engine with dynamic dimensions ("open") with engines that are built for one size each
+("static"). The sizes are the minimum, optimum and maximum of its profile ("least", "usual" and "largest").
+Written by `python -m benchmarks open`; `benchmarks/contractions/opened.py` describes how. Times of one
+machine do not carry over to another; ratios do, roughly.
 """
-HOW = f"""Both engines run in turn, forwards and backwards, with a pause before each, on the same memory,
-after their results were compared with float64 NumPy. Times are the least of all runs, as both engines do the
-same each time. At most {WANTED:.2f} of the static engine's time is wanted.
+HOW = f"""Before anything is timed, the results of both engines are compared with float64 NumPy. Both engines
+run in turn on the same memory, forwards and backwards, with a pause before each. Times are the least of all
+runs, because both engines do the same each time. The goal is at most {WANTED:.2f} times the static engine's
+time.
 """
 PAGE, DOCUMENT = Page(HEAD, HOW), Path("docs/tables/open.md")
 
@@ -177,7 +179,7 @@ def tables(rows: Sequence[Row]) -> list[Table]:
         over = sum(r.ratio > WANTED for r in mine)
         note = (
             f"Geometric mean {geometric_mean(r.ratio for r in mine):.3f}; above {WANTED:.2f}: {over} of "
-            f"{len(mine)}. Shapes are those of the inputs at the usual size, times in µs."
+            f"{len(mine)}. Shapes are those of the inputs at the usual size; times are in µs."
         )
         times = (f"{size}{what}" for size in SIZES for what in (", static", ", open", ""))
         columns = ("case", "shapes", *times)
