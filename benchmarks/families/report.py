@@ -16,17 +16,17 @@ WANTED = 0.9  # the part of the cases that are to be as fast as the best program
 NOISY = 0.15  # permitted difference between ratios of minima and of medians
 HEAD = """# Gathers, scatters, selections, sums, samples, fills, codes, loops, detections, experts, resizes
 
-AnyRT beside other programs on layers whose places, order or numbers depend on data. Written by
-`python -m benchmarks families`; the folder `benchmarks/families/` says how. Times of one machine do not carry
-over to another; ratios do, roughly.
+These tables compare AnyRT with other programs on layers whose positions, order or counts depend on data.
+Written by `python -m benchmarks families`; the folder `benchmarks/families/` describes how. Times of one
+machine do not carry over to another; ratios do, roughly.
 """
-HOW = """Every program runs each case in turn, forwards and backwards, with a pause before it. Results are
-compared with NumPy before anything is timed. Inputs and outputs are bound beforehand where a program can do
-that; positions have the type that a program takes. Times are the least of all runs, and ratios are of these:
-other work on the machine only adds to a time. A line is noisy where the medians of turns say something else
-by more than 15 %, or where more than a quarter of the bursts began on a machine that was not quiet. The limit
-is a plain kernel that reads and writes as many bytes once, in order, with the same threads; positions in no
-order may ask for more.
+HOW = """All programs run each case in turn, forwards and backwards, with a pause before each. Before anything
+is timed, results are compared with NumPy. Inputs and outputs are bound beforehand if a program can do that.
+Positions have the type that a program takes. Times are the least of all runs, and ratios are of these,
+because other work on the machine only adds to a time. A line is noisy in two cases. Either the medians of
+turns give a ratio that differs by more than 15 %, or more than a quarter of the bursts began on a machine
+that was not quiet. The limit is the time of a plain kernel that reads and writes as many bytes once, in
+order, with the same threads. Positions in no order may require more.
 """
 PAGE = Page(HEAD, HOW)
 
@@ -64,8 +64,8 @@ def _families(rows: Sequence[Row], threads: str) -> Table:
     lines = [_standing(f.value, [r for r in rows if r.layer == f.value]) for f in Family]
     lines.append(_standing("all", rows))
     note = (
-        f"Wanted: {WANTED:.0%} of the cases not slower than the best program, none slower than {MOST} times "
-        "that. 3 % is a tie; means are geometric."
+        f"Wanted: {WANTED:.0%} of the cases are not slower than the best program, and none is slower than "
+        f"{MOST} times that. 3 % is a tie; means are geometric."
     )
     return Table(f"Families, {threads}", columns, tuple(x for x in lines if x), note)
 
@@ -85,7 +85,7 @@ def _standing(name: str, rows: Sequence[Row]) -> tuple[str, ...]:
 def _cases(name: str, rows: Sequence[Row]) -> Table:
     names = others(rows)
     columns = ("case", "MB", "limit µs", "AnyRT µs", "best µs", "best", "times faster", *names, "noisy")
-    note = "Each program's time as a multiple of AnyRT's. –: has no way to compute the case."
+    note = "Each program's time as a multiple of AnyRT's. –: it has no way to compute the case."
     return Table(name, columns, tuple(_line(r, names) for r in rows), note)
 
 
