@@ -38,14 +38,16 @@ T = TypeVar("T")
 Feeds: TypeAlias = dict[str, Array]
 HEAD: Final = """# Stages
 
-What it gives to compute contractions at items of a later one: a depthwise convolution with the pointwise one
-behind it, an attention with its projection, two products of a perceptron. Each network is built without
-stages and as the price of the target says (`backends/cpu/strategies/stages.py`); where that refuses them,
-with stages at as many items as there can be. Results are compared with NumPy's in float64 before anything is
-timed. Written by `python -m benchmarks stages --quick`.
+Stages are contractions that one kernel computes at items of a later contraction. This table has their effect
+on a depthwise convolution with the pointwise one behind it, an attention with its projection, and two
+products of a perceptron. Each network is built without stages, and with those that the price of the target
+permits (`backends/cpu/strategies/stages.py`). If the price refuses them, the network is built with stages at
+as many items as possible. Before anything is timed, results are compared with NumPy's in float64. Written by
+`python -m benchmarks stages --quick`.
 
-Names: images, channels, rows and columns of a convolution, and to how many maps; batch, heads, rows, keys and
-size of a head of an attention; rows, width and inner width of a perceptron.
+Names of convolutions state images, channels, rows and columns, and the number of output maps. Names of
+attentions state batch, heads, rows, keys and the size of a head. Names of perceptrons state rows, width and
+inner width.
 """
 PAGE: Final = Page(HEAD)
 TOLERANCE: Final = 2e-5  # of the largest result: sums of float32 of at most 1024 terms
@@ -196,8 +198,8 @@ def table(measured: Sequence[Row], threads: int) -> Table:
             )
             for r in measured
         ),
-        "Each case in turn in kernels of their own and in one, also where the price refuses that. Medians; "
-        "last the median of ratios of neighbouring turns.",
+        "Each case runs in turn in separate kernels and in one kernel, even if the price refuses that. Times "
+        "are medians. The last column is the median of ratios of neighbouring turns.",
     )
 
 
