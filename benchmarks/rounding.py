@@ -31,9 +31,9 @@ HALVES: Final = frozenset({Element.F16, Element.BF16})
 SAME: Final = "the same kernels"
 PAGE: Final = Page("""# Rounding to half types
 
-What it costs that each tensor of a half type has the value of its layer's reference, rounded to the type,
-whatever is fused: the same network with `BuilderFlag.EXCESS_PRECISION` and without. Written by
-`python -m benchmarks rounding --quick`; rows whose kernels are the same are not timed.
+Each tensor of a half type has the value of its layer's reference, rounded to the type, whatever is fused.
+This table has the cost of that: it compares the same network with `BuilderFlag.EXCESS_PRECISION` and without.
+Written by `python -m benchmarks rounding --quick`. Rows whose kernels are the same are not timed.
 """)
 
 
@@ -98,7 +98,8 @@ def table(measured: Sequence[Row], threads: int) -> Table:
         f"Rounding to half types, {threads} threads",
         ("case", "excess precision µs", "rounded µs", "times as long"),
         lines,
-        f"Each case in turn with EXCESS_PRECISION and without. Medians; geometric mean {digits(mean)}.",
+        "Each case runs in turn with EXCESS_PRECISION and without. Times are medians. The geometric mean of "
+        f"the ratios is {digits(mean)}.",
     )
 
 
