@@ -182,9 +182,10 @@ def _building(all_built: Sequence[Built]) -> Table:
     columns = ("network", "CPU s", "wall s", "peak MB", "kernels", "LLVM text KB", "largest kernel KB", "µs",
                "parts µs", "wanted", "holds")  # fmt: skip
     note = (
-        "Cold: empty kernel cache, process started, modules imported, pool not yet compiled, verification "
-        "off. CPU of all processes, memory of the largest. Parts: N times the time of one block, or every "
-        "layer alone. Of random networks the worst."
+        "Cold: the kernel cache is empty, the process has started, modules are imported, the pool is not yet "
+        "compiled, and verification is off. CPU is that of all processes, memory that of the largest one. "
+        "Parts: N times the time of one block, or of every layer alone. Of random networks, the worst one "
+        "counts."
     )
     rows = [_line(b) for b in all_built]
     return Table("Building", columns, (*rows, *_growth(all_built), *_largest(all_built)), note)
@@ -248,5 +249,8 @@ def _loading(all_built: Sequence[Built]) -> Table:
         missing = faults(b)
         verdict = f"no: {missing}" if missing else "yes"
         rows.append((b.row.form, digits(ms), digits(b.outcome.copies), requirement(b.row), verdict))
-    note = "Warm cache. Copies: memory that loading takes at most, beside files, by the size of the plan."
+    note = (
+        "The cache is warm. Copies: the peak of memory that loading takes, without files, divided by the "
+        "size of the plan."
+    )
     return Table("Loading weights", columns, tuple(rows), note)
