@@ -272,9 +272,10 @@ def tables(measured: Sequence[Pair]) -> list[Table]:
         for layer in dict.fromkeys(LAYERS.values())
     ]
     note = (
-        "Medians; new / old: the median of the ratios of neighbouring bursts; ±: how far that may be off, or "
-        f"how far processes differ. Slower, faster: by more than {NOTABLE:.0%} beyond that. Unclear: it may "
-        f"be off by more than {NOTABLE:.0%}. Bold: a mean of less than {LEAST} of the speed before."
+        "Times are medians. New / old: the median of the ratios of neighbouring bursts. ±: the uncertainty "
+        "of that median, or the difference between processes. Slower, faster: by more than "
+        f"{NOTABLE:.0%} beyond that. Unclear: the uncertainty is more than {NOTABLE:.0%}. Bold: a mean of "
+        f"less than {LEAST} of the speed before."
     )
     columns = ("case", "old µs", "new µs", "new / old", "±", "")
     return [
