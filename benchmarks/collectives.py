@@ -22,8 +22,8 @@ PAGE = Page("# Collectives\n\nWritten by `python -m benchmarks collectives`.\n")
 SIZES = (4, 1 << 10, 1 << 16, 1 << 20, 1 << 22, 1 << 26)
 TURNS = 7
 NOTE = (
-    f"float32, SUM, 2 ranks; times of one exchange. By turns in the same processes, medians of {TURNS} "
-    "on rank 0, of the quotients, too."
+    "float32, SUM, 2 ranks; times of one exchange. Both run in turn in the same processes. Times and ratios "
+    f"are medians of {TURNS} on rank 0."
 )
 CODE = """
 import json, sys, time

@@ -50,7 +50,7 @@ asyncio.run(server.serve())
 """
 NOTE = (
     f"Bare and served runs alternate; each figure is the median of {TURNS}. Clients and server share the "
-    "processors: the last column is the CPU time of the clients, which is not subtracted from the figures. "
+    "processors. The last column is the CPU time of the clients. It is not subtracted from the figures. "
     "Clients send tensors as bytes over HTTP and keep their connections open."
 )
 
