@@ -38,12 +38,12 @@ T = TypeVar("T")
 Feeds: TypeAlias = dict[str, Array]
 HEAD: Final = """# Stages
 
-Stages are contractions that one kernel computes at items of a later contraction. This table has their effect
-on a depthwise convolution with the pointwise one behind it, an attention with its projection, and two
-products of a perceptron. Each network is built without stages, and with those that the price of the target
-permits (`backends/cpu/strategies/stages.py`). If the price refuses them, the network is built with stages at
-as many items as possible. Before anything is timed, results are compared with NumPy's in float64. Written by
-`python -m benchmarks stages --quick`.
+Stages are contractions that one kernel computes at items of a later contraction. This table has their effect.
+The networks are a depthwise convolution with the pointwise one behind it, an attention with its projection,
+and two products of a perceptron. Each network is built without stages, and with those that the price of the
+target permits (`backends/cpu/strategies/stages.py`). If the price refuses them, the network is built with
+stages at as many items as possible. Before anything is timed, results are compared with NumPy's in float64.
+Written by `python -m benchmarks stages --quick`.
 
 Names of convolutions state images, channels, rows and columns, and the number of output maps. Names of
 attentions state batch, heads, rows, keys and the size of a head. Names of perceptrons state rows, width and

@@ -27,8 +27,8 @@ if there are any, multiply-adds of float32 otherwise. Matrix tiles (AMX) can tak
 other one is that of reading weights and inputs again and again; what fits into a cache is read from there.
 "Executed" is the same share by the products that kernels do, of which Winograd has fewer. "By our own" is how
 many times as fast as our own float32 engine a row is. If the row is float32, it is compared with the same
-engine without Winograd. Bytes are those of the plan, and those that a process has more when it has loaded the
-mapped plan and run, without inputs and outputs; "packed" is codes and scales. Building is CPU seconds,
+engine without Winograd. Bytes are those of the plan, and those by which a process grows when it loads the
+mapped plan and runs, without inputs and outputs; "packed" is codes and scales. Building is CPU seconds,
 calibration included. Each engine has a process of its own with an empty cache. OpenVINO and ONNX Runtime run
 the file of ONNX Runtime's quantiser where ours was calibrated.
 """

@@ -23,10 +23,10 @@ machine do not carry over to another; ratios do, roughly.
 HOW = """All programs run each case in turn, forwards and backwards, with a pause before each. Before anything
 is timed, results are compared with NumPy. Inputs and outputs are bound beforehand if a program can do that.
 Positions have the type that a program takes. Times are the least of all runs, and ratios are of these,
-because other work on the machine only adds to a time. A line is noisy in two cases. Either the medians of
-turns give a ratio that differs by more than 15 %, or more than a quarter of the bursts began on a machine
-that was not quiet. The limit is the time of a plain kernel that reads and writes as many bytes once, in
-order, with the same threads. Positions in no order may require more.
+because other work on the machine only adds to a time. A line is noisy if the medians of turns give a ratio
+that differs by more than 15 %. It is also noisy if more than a quarter of the bursts began on a machine that
+was not quiet. The limit is the time of a plain kernel that reads and writes as many bytes once, in order,
+with the same threads. Positions in no order may require more.
 """
 PAGE = Page(HEAD, HOW)
 
