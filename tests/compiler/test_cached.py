@@ -8,7 +8,7 @@ from pathlib import Path
 
 import anyrt
 from anyrt.backends.cpu import device
-from anyrt.backends.sources import SOURCES
+from anyrt.codegen.sources import SOURCES
 from anyrt.compiler.cached import _machine
 
 
@@ -24,7 +24,7 @@ def test_every_folder_that_the_compiler_imports_is_in_the_name_of_its_code():
 
 def version(path):
     """The version of the package at `path`."""
-    program = "from anyrt.backends.sources import codegen_version; print(codegen_version())"
+    program = "from anyrt.codegen.sources import codegen_version; print(codegen_version())"
     environ = {**os.environ, "PYTHONPATH": str(path)}
     done = subprocess.run(
         [sys.executable, "-c", program], env=environ, capture_output=True, text=True, check=True

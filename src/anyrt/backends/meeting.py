@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from anyrt.backends import loader
-from anyrt.backends.sources import codegen_version
+from anyrt.codegen.sources import codegen_version
 from anyrt.core.errors import CompileError, ResourceError
 from anyrt.core.flags import read_flags
 from anyrt.plan.cache import DEFAULT_LIMIT, KernelCache, cache_key, default_directory

@@ -15,7 +15,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, cast
 
-from anyrt.backends.sources import codegen_version
+from anyrt.codegen.sources import codegen_version
 from anyrt.core.enums import Severity
 from anyrt.core.errors import CompileError, ResourceError
 from anyrt.core.flags import read_flags

@@ -24,7 +24,7 @@ from functools import cache
 from itertools import accumulate
 from typing import Final
 
-from anyrt.backends.sources import source_contents
+from anyrt.codegen.sources import source_contents
 from anyrt.compiler import cached
 from anyrt.compiler.cached import Log, ToTarget, Warn, kernel_cache, once, warn_python
 from anyrt.core.errors import CompileError, PlanError, ResourceError
