@@ -16,6 +16,7 @@ NONE, RELU = trt.MatrixOperation.NONE, trt.ActivationType.RELU
 OBEY, PREFER = Flag.OBEY_PRECISION_CONSTRAINTS, Flag.PREFER_PRECISION_CONSTRAINTS
 X = np.random.default_rng(0).standard_normal((40, 64)).astype(np.float32)
 POSITIVE = np.abs(X) + 0.01
+LIMIT = np.where(POSITIVE > 1, np.nextafter(POSITIVE, np.float32(0)), POSITIVE)
 W = np.random.default_rng(1).standard_normal((64, 60)).astype(np.float32)
 
 
@@ -319,8 +320,10 @@ def residual(log):
         right = network.add_constant(small.shape, small).get_output(0)
         y = network.add_matrix_multiply(relu, NONE, right, NONE).get_output(0)
         total = network.add_elementwise(y, relu, trt.ElementWiseOperation.SUM).get_output(0)
-        relu.name, total.name = "relu", "total"
-        for tensor in (relu, total)[not marked :]:
+        least = network.add_constant(LIMIT.shape, LIMIT).get_output(0)
+        above = network.add_elementwise(relu, least, trt.ElementWiseOperation.GREATER).get_output(0)
+        relu.name, total.name, above.name = "relu", "total", "above"
+        for tensor in (relu, total, above)[not marked :]:
             network.mark_output(tensor)
         for flag in flags:
             config.set_flag(flag)
@@ -330,8 +333,11 @@ def residual(log):
 
 
 def test_a_tensor_that_products_read_as_bfloat16_is_stored_once(residual, tiles):
-    assert (residual(Flag.BF16)["total"] == rounded(POSITIVE, BF16)).all()
+    outputs = residual(Flag.BF16)
+    assert (outputs["total"] == rounded(POSITIVE, BF16)).all()
     assert (rounded(POSITIVE, BF16) != POSITIVE).any()
+    assert (outputs["above"] == (POSITIVE > LIMIT)).all()
+    assert ((rounded(POSITIVE, BF16) > LIMIT) != (POSITIVE > LIMIT)).any()
 
 
 @pytest.mark.parametrize("flags", [(), (Flag.BF16, OBEY), (Flag.BF16, PREFER), (Flag.FP16,)])

@@ -148,8 +148,8 @@ def in_type(layer: Layer[Attrs], dtype: DataType, rounds: bool) -> Layer[Attrs]:
 
 def stored_once(graph: Graph, is_strong: bool, flags: int) -> Graph:
     """`graph`, in which float32 values that are also cast to bfloat16, for products, are bfloat16 for
-    elementwise functions, too: memory holds them once, in half the bytes. This needs permission for
-    bfloat16 and no precisions as constraints or preferences. Outputs keep their numbers."""
+    elementwise functions to float32, too: memory holds them once, in half the bytes. This needs permission
+    for bfloat16 and no precisions as constraints or preferences. Outputs keep their numbers."""
     outputs, readers = {v for _, v in graph.outputs}, users(graph)
 
     def is_twice(v: Value) -> bool:
@@ -157,7 +157,7 @@ def stored_once(graph: Graph, is_strong: bool, flags: int) -> Graph:
         return v.dtype is FLOAT and v not in outputs and any(narrow) and not all(narrow)
 
     def change(old: Value, new: Value) -> Value:
-        if not isinstance(old.op, Map) or fn_of(old) == CAST:
+        if not isinstance(old.op, Map) or old.dtype is not FLOAT:  # comparisons and indices stay exact
             return new
         pairs = zip(old.args, new.args, strict=True)
         return apply(old.op, *(cast(cast(x, BF16), FLOAT) if is_twice(v) else x for v, x in pairs))
