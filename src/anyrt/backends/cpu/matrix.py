@@ -52,28 +52,12 @@ Vars: TypeAlias = tuple[Sym, Sym, Sym, Sym]  # of lanes, words, rows, and rows t
 
 
 @dataclass(frozen=True, slots=True)
-class Ahead:
-    """A range that the loop over words prefetches: from `start` on, `step` elements with each word."""
-
-    buffer: Buffer
-    start: Dim
-    step: int
-
-    def prefetch(self, v: Values, scope: Scope, start: str, word: str) -> None:
-        """Prefetch the cache lines of a tile of words from `word` on."""
-        size = self.step * ll.BYTES[self.buffer.stored]
-        moved = v.out.put(scope, f"mul i64 {word}, {size}")
-        here = v.out.put(scope, f"getelementptr i8, ptr {start}, i64 {moved}")
-        for line in range(0, SIDE * size, SIDE * WORD):
-            prefetch(v.out, scope, here, line)
-
-
-@dataclass(frozen=True, slots=True)
 class MatrixProduct:
     """The sum of a loop: rows × lanes of dots over `count` words, stored to `target`. The factors and the
     target are given at the first row, lane and word, with the distance in elements from one row to the next,
     `pitch`, and from one word of the lanes to the next, `step`. Several second factors, whose words
-    alternate, share one first factor."""
+    alternate, share one first factor. `fetches`: what the loop prefetches with the first word, and the
+    distance in elements from one word to the next."""
 
     by: OnTiles
     rows: int
@@ -84,7 +68,7 @@ class MatrixProduct:
     seconds: tuple[Load, ...]
     step: Dim
     target: Store
-    ahead: tuple[Ahead, ...] = ()
+    fetches: tuple[tuple[Fetch, int], ...] = ()
 
     @property
     def is_dense(self) -> bool:
@@ -176,18 +160,18 @@ def matrix_product(loop: For, among: Sequence[OnTiles] = AMX) -> MatrixProduct |
             if isinstance(p, Fail):
                 return p
             even = (p.is_dense or not p.by.grid.apart) and p.text(sums, vars) == (folds, store)
-            ahead = tuple(_ahead(s, word, loop.var) for s in fetches)
-            if not even or None in ahead:
+            ahead = _by_word(fetches, word, loop.var)
+            if not even or len(ahead) < len(fetches):
                 return Fail("its rows and words are not evenly spaced")
-            return replace(p, ahead=tuple(x for x in ahead if x is not None))
+            return replace(p, fetches=ahead)
     return Fail("it does not sum dots of several rows and store the sums")
 
 
-def _ahead(stmt: Stmt, word: Sym, lane: Sym) -> Ahead | None:
-    moves = linear(substitute(stmt.index, {lane: 0}), word) if isinstance(stmt, Fetch) else None
-    if moves is None or not isinstance(moves[0], int) or not isinstance(stmt, Fetch):
-        return None
-    return Ahead(stmt.buffer, moves[1], moves[0])
+def _by_word(stmts: Sequence[Stmt], word: Sym, lane: Sym) -> tuple[tuple[Fetch, int], ...]:
+    """The prefetches with the first word, and their distances, of those that are evenly spaced."""
+    fetches = [s for s in stmts if isinstance(s, Fetch)]
+    moves = [(s, linear(substitute(s.index, {lane: 0}), word)) for s in fetches]
+    return tuple((replace(s, index=m[1]), m[0]) for s, m in moves if m and isinstance(m[0], int))
 
 
 def intrinsic(loop: For) -> str | Fail:
@@ -268,7 +252,10 @@ def write(v: Values, p: MatrixProduct, between: Callable[[str], None] = lambda w
         out.scopes.name("done"),
     )
     before, last = out.scopes.name("pre"), out.scopes.name("end")
-    ranges = [(v.address(scope, x.buffer, v.dim(x.start)), x) for x in p.ahead]
+    ranges = [
+        (v.address(scope, x.buffer, v.dim(x.index)), step * ll.BYTES[x.buffer.stored])
+        for x, step in p.fetches
+    ]
     scope.lines += [f"  br label %{before}", f"{before}:", f"  br label %{head}", f"{head}:"]
     scope.lines.append(f"  {at} = phi i64 [0, %{before}], [{after}, %{last}]")
     here = out.put(scope, f"getelementptr i32, ptr {first}, i64 {moved(v, scope, first, at)}")
@@ -285,8 +272,8 @@ def write(v: Values, p: MatrixProduct, between: Callable[[str], None] = lambda w
             start = out.put(scope, f"getelementptr i32, ptr {second}, i64 {moved(v, scope, second, lane)}")
             step = ("i64", moved(v, scope, second, str(LANES * WORD * len(seconds))))
             _call(v, scope, "llvm.x86.tileloadd64", ("i8", str(SECOND[c])), ("ptr", start), step)
-        for start, x in ranges:
-            x.prefetch(v, scope, start, at)
+        for start, nbytes in ranges:
+            _prefetch(v, scope, start, nbytes, at)
         for r, c in product(rows, range(2)):
             tiles = (2 * r + c, FIRST[r], SECOND[c])
             _call(v, scope, p.by.name, *(("i8", str(t)) for t in tiles))
@@ -301,6 +288,15 @@ def write(v: Values, p: MatrixProduct, between: Callable[[str], None] = lambda w
             step = ("i64", moved(v, scope, target, str(LANES * WORD)))
             _call(v, scope, "llvm.x86.tilestored64", ("i8", str(2 * r + c)), ("ptr", place), step)
     v.changed(p.target.buffer.name)
+
+
+def _prefetch(v: Values, scope: Scope, start: str, nbytes: int, word: str) -> None:
+    """Prefetch what belongs to a tile of words, from `word` on, of a range with so many bytes for each."""
+    here = v.out.put(
+        scope, f"getelementptr i8, ptr {start}, i64 {v.out.put(scope, f'mul i64 {word}, {nbytes}')}"
+    )
+    for line in range(0, SIDE * nbytes, SIDE * WORD):
+        prefetch(v.out, scope, here, line)
 
 
 def places(v: Values, scope: Scope, p: MatrixProduct) -> tuple[str, list[str], str]:
