@@ -1,11 +1,14 @@
 """Loops replaced by the instructions that compute them."""
 
+import re
+from dataclasses import replace
+
 import pytest
 
 from anyrt.backends.cpu.emit import emit
 from anyrt.backends.cpu.matrix import intrinsic, overlapped
 from anyrt.core.dims import Sym
-from anyrt.core.machine import Machine
+from anyrt.core.machine import REFERENCE, Machine
 from anyrt.ir.kerneltext import print_kernels
 from anyrt.loops.tensorize import overlap, tensorize
 from tests.targets import parsed
@@ -38,6 +41,11 @@ kernel "k" p0 0.. < 1 work 32 scratch 2048 {
   }
 }
 """
+# The loop over words, and the same one that also prefetches 64 bytes of a panel with each word.
+AHEAD = (
+    "        }\n      }\n      for unroll e5",
+    "        }\n        fetch w[2048 + 1024*t1 + 64*w3]\n      }\n      for unroll e5",
+)
 
 
 def test_a_loop_that_is_equal_to_what_an_instruction_computes_is_marked(after):
@@ -55,6 +63,7 @@ def test_a_loop_that_is_equal_to_what_an_instruction_computes_is_marked(after):
         ("j2 0.. < 32", "j2 0.. < 30", "16 rows of 30 lanes fill no tiles"),
         ("dot4(", "mul(", "it sums other terms than dots of loads"),
         ("alloc acc = 0", "alloc acc = 1", "it does not sum dots of several rows and store the sums"),
+        (AHEAD[0], AHEAD[1].replace("64*w3", "64*mod(w3, 3)"), "its rows and words are not evenly spaced"),
     ],
 )
 def test_the_reason_why_a_loop_does_not_match_the_instruction(after, there, other, why):
@@ -77,3 +86,15 @@ def test_instructions_are_written_where_loops_are_marked_and_nowhere_else():
     assert "tdpbssd" in emit(marked, amx).text
     assert "tdpbssd" not in emit(kernel, amx).text
     assert "tdpbssd" not in emit(marked, Machine()).text
+
+
+def test_the_words_of_a_tile_prefetch_each_cache_line_of_a_range_once():
+    (kernel,) = parsed(TEXT.replace(*AHEAD))
+    built = tensorize(kernel, J, I, intrinsic)
+    text = emit(built, replace(REFERENCE, has_tiles=True)).module
+    lines = re.findall(r"getelementptr i8, ptr (%\w+), i64 (\d+)\n.*@llvm\.prefetch", text)
+    (start,) = {place for place, _ in lines}
+    assert [int(at) for _, at in lines] == list(range(0, 1024, 64))
+    # 64 bytes further with each of 16 words of a tile, 2048 bytes behind the first panel.
+    (by,) = re.findall(rf"{start} = getelementptr i8, ptr %\w+, i64 (%\w+)", text)
+    assert re.search(rf"{by} = mul i64 %\w+, 64\n", text)
